@@ -1,0 +1,1 @@
+//! The .ph language: lexer, parser, checker and diagnostics. Knows nothing of MLIR.

@@ -1,0 +1,1 @@
+//! Lowering of a checked .ph kernel to symbolic tile IR in the phobos dialect.

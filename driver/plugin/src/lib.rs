@@ -1,0 +1,1 @@
+//! The phobos dialect and passes as a plugin of stock mlir-opt.

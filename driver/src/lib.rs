@@ -1,0 +1,1 @@
+//! Compile requests to artifacts; phobos-opt, phobos-compile and the worker.

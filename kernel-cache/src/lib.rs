@@ -1,0 +1,1 @@
+//! The on-disk kernel cache.

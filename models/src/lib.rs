@@ -1,0 +1,1 @@
+//! Forward passes, one file per architecture, and the kernels they launch.

@@ -1,0 +1,1 @@
+//! LLVM code generation: a shared object for the host, PTX text for a GPU.

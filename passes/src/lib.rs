@@ -1,0 +1,1 @@
+//! The Phobos compiler passes: one pass, one file.

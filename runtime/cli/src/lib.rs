@@ -1,0 +1,1 @@
+//! phobos-cli and phobos-bench.

@@ -1,0 +1,1 @@
+//! Executes PTX text on the CPU and reports what is wrong with it.

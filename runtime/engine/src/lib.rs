@@ -1,0 +1,1 @@
+//! Generation: sampling, sessions, and how a model gets its kernels.

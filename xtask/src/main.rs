@@ -1,0 +1,2 @@
+//! Project tasks: demo, test, bench, fmt-check.
+fn main() {}
