@@ -1,0 +1,30 @@
+// Causal attention over the KV cache with an online softmax (Dao et al. 2022,
+// arXiv:2205.14135). Query row n stands at position pos + n; query head h reads
+// key/value head h / (H / G).
+//   Q [N, H, D], K and V [S, G, D] -> O [N, H, D]
+@autotune(TILE_Q in [1, 16, 32], TILE_S in [64])
+@grid(ceil(N / TILE_Q), H)
+kernel attention[T: dtype](Q: tensor<f32>[N, H, D], K: tensor<T>[S, G, D], V: tensor<T>[S, G, D],
+                           O: tensor<f32>[N, H, D], pos: i32, scale: f32) {
+  let first = program_id(0) * TILE_Q
+  let h = program_id(1)
+  let g = h / (H / G)
+  let q = Q[first :+ TILE_Q, h, :] * scale
+  let query = iota([TILE_Q, 1], 0) + (pos + first)
+
+  var m: tile<f32>[TILE_Q, 1] = -inf
+  var l: tile<f32>[TILE_Q, 1] = 0.0
+  var acc: tile<f32>[TILE_Q, D] = 0.0
+  for s in range(0, pos + first + TILE_Q, TILE_S) {
+    let scores = dot_t(q, f32(K[s :+ TILE_S, g, :]))
+    let key = iota([1, TILE_S], 1) + s
+    let masked = where(key <= query, scores, -inf)
+    let m_new = max(m, rowmax(masked))
+    let p = exp(masked - m_new)
+    let keep = exp(m - m_new)
+    l = l * keep + rowsum(p)
+    acc = acc * keep + dot(p, f32(V[s :+ TILE_S, g, :]))
+    m = m_new
+  }
+  O[first :+ TILE_Q, h, :] = acc / l
+}

@@ -1,0 +1,8 @@
+// Rows of the embedding table for a batch of token ids.
+//   Ids [N], W [V, E] -> X [N, E]
+@grid(N)
+kernel embed[F: format](Ids: tensor<i32>[N], W: tensor<F>[V, E], X: tensor<f32>[N, E]) {
+  let n = program_id(0)
+  let id = Ids[n]
+  X[n, :] = f32(W[id, :])
+}
