@@ -243,3 +243,9 @@ pub fn emit_error(location: Location<'_>, message: &str) {
     // SAFETY: MLIR copies the message.
     unsafe { sys::mlirEmitError(location.to_raw(), text.as_ptr()) }
 }
+
+/// The operation of a module. The module must outlive the handle.
+pub fn module_operation<'c>(module: &melior::ir::Module<'c>) -> Op<'c> {
+    // SAFETY: the same operation; the caller keeps the module alive.
+    unsafe { Op::from_raw(module.as_operation().to_raw()) }
+}
