@@ -249,3 +249,11 @@ pub fn module_operation<'c>(module: &melior::ir::Module<'c>) -> Op<'c> {
     // SAFETY: the same operation; the caller keeps the module alive.
     unsafe { Op::from_raw(module.as_operation().to_raw()) }
 }
+
+/// Moves the blocks of region `index` of `from` into region `index` of `to`.
+pub fn take_region<'c>(to: Op<'c>, from: Op<'c>, index: usize) {
+    if let (Ok(target), Ok(source)) = (to.region(index), from.region(index)) {
+        // SAFETY: both regions are live; MLIR erases the target's old blocks.
+        unsafe { sys::mlirRegionTakeBody(target.to_raw(), source.to_raw()) }
+    }
+}
