@@ -1,6 +1,9 @@
 //! Files of the PyPI package `gguf` (see `scripts/make_gguf_fixtures.py`), which
 //! shares nothing with this reader.
 
+// Helpers of tests fail as tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::{
     fs,
     path::{Path, PathBuf},

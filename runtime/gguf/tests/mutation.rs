@@ -1,6 +1,9 @@
 //! Damaged copies of the fixtures: whatever the damage, the result is a file whose
 //! every part can be used, or an error of one line.
 
+// Helpers of tests fail as tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::{fs, path::Path, sync::Arc};
 
 use phobos_gguf::{GgufFile, Value, dequantize, render_json, render_text};
