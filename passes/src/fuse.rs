@@ -45,7 +45,8 @@ fn run<'c>(kernel: Op<'c>, _options: &Options<'_>) -> Result<(), PassError> {
     }
     // Uses come after definitions, so one sweep backwards finds everything unused.
     for op in all.into_iter().rev() {
-        if (is_elementwise(op) || is_free(op)) && ir::results(op).into_iter().all(|r| ir::users(r).is_empty()) {
+        if (is_elementwise(op) || is_free(op)) && ir::results(op).into_iter().all(|r| ir::users(r).is_empty())
+        {
             ir::erase(op);
         }
     }
@@ -68,8 +69,10 @@ fn make_map<'c>(root: Op<'c>, inlined: &BTreeSet<usize>) -> Result<(), PassError
     let mut inputs = Vec::new();
     collect_inputs(root, inlined, &mut inputs);
     let builder = Builder::before(root)?;
-    let arguments: Vec<_> =
-        inputs.iter().map(|input| tile_of(*input).map_or_else(|| input.r#type(), |tile| tile.element)).collect();
+    let arguments: Vec<_> = inputs
+        .iter()
+        .map(|input| tile_of(*input).map_or_else(|| input.r#type(), |tile| tile.element))
+        .collect();
     let segments = builder.segments(&[inputs.len(), 0]);
     let map = builder.op("phobos.map", &inputs, &[result.r#type()], &[segments], &[&arguments])?;
     let body = ir::body(map, 0).ok_or_else(|| PassError::at(root, "internal error: a map without a body"))?;
@@ -77,7 +80,11 @@ fn make_map<'c>(root: Op<'c>, inlined: &BTreeSet<usize>) -> Result<(), PassError
         builder: builder.in_block(body),
         inlined,
         dims: tile.dims,
-        known: inputs.iter().zip(ir::arguments(body)).map(|(input, value)| (ir::value_key(*input), value)).collect(),
+        known: inputs
+            .iter()
+            .zip(ir::arguments(body))
+            .map(|(input, value)| (ir::value_key(*input), value))
+            .collect(),
     };
     let value = region.operation(root)?;
     region.builder.op("phobos.yield", &[value], &[], &[], &[])?;

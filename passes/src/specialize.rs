@@ -31,7 +31,8 @@ fn run<'c>(kernel: Op<'c>, options: &Options<'_>) -> Result<(), PassError> {
     let values = parse_bindings(options.get("bind")).map_err(|message| PassError::at(kernel, message))?;
     let context = ir::context(kernel);
     for op in ir::collect(kernel) {
-        let values_here = ir::results(op).into_iter().chain(ir::blocks(op).into_iter().flat_map(ir::arguments));
+        let values_here =
+            ir::results(op).into_iter().chain(ir::blocks(op).into_iter().flat_map(ir::arguments));
         for value in values_here {
             let bound = bind_type(value.r#type(), &values, context);
             if let Some(name) = Tile::from_type(bound).and_then(|tile| unbound(&tile)) {
@@ -101,7 +102,8 @@ fn unbound(tile: &Tile<'_>) -> Option<String> {
 fn parse_bindings(text: &str) -> Result<BTreeMap<String, i64>, String> {
     let mut values = BTreeMap::new();
     for binding in text.split(',').filter(|binding| !binding.is_empty()) {
-        let parsed = binding.split_once('=').and_then(|(name, value)| Some((name, value.parse::<i64>().ok()?)));
+        let parsed =
+            binding.split_once('=').and_then(|(name, value)| Some((name, value.parse::<i64>().ok()?)));
         match parsed {
             Some((name, value)) if value > 0 => {
                 if values.insert(name.to_owned(), value).is_some() {
