@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use melior::ir::{ValueLike, attribute::TypeAttribute, operation::OperationLike, r#type::FunctionType};
+use melior::ir::{ValueLike, attribute::TypeAttribute, r#type::FunctionType};
 use phobos_dialect::{
     Op, PassError, Type,
     build::Builder,

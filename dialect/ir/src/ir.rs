@@ -1,8 +1,10 @@
 //! Walking and editing operations.
 #![allow(unsafe_code)]
 
+use std::{cell::RefCell, collections::BTreeMap};
+
 use melior::{
-    Context, StringRef,
+    Context, ContextRef, StringRef,
     ir::{
         Attribute, BlockLike, Location, RegionLike, Type, TypeLike, ValueLike,
         attribute::{FloatAttribute, IntegerAttribute, StringAttribute, TypeAttribute},
@@ -17,11 +19,23 @@ use mlir_sys as sys;
 
 use crate::{Blk, Op, Val};
 
+thread_local! {
+    /// One leaked handle per context: melior's `&Context` points at a handle, so it
+    /// must have a place that outlives every use.
+    static CONTEXTS: RefCell<BTreeMap<usize, &'static ContextRef<'static>>> = const { RefCell::new(BTreeMap::new()) };
+}
+
 /// The context that owns `op`.
 pub fn context<'c>(op: Op<'c>) -> &'c Context {
-    let context = op.context();
-    // SAFETY: the context outlives 'c, the lifetime of the handle.
-    unsafe { context.to_ref() }
+    // SAFETY: the context outlives 'c, the lifetime of the handle; the leaked handle
+    // holds nothing but its address, so an entry for an address is right for ever.
+    unsafe {
+        let raw = sys::mlirOperationGetContext(op.to_raw());
+        let handle = CONTEXTS.with_borrow_mut(|known| {
+            *known.entry(raw.ptr as usize).or_insert_with(|| Box::leak(Box::new(ContextRef::from_raw(raw))))
+        });
+        handle.to_ref()
+    }
 }
 
 /// The operation's name, e.g. `arith.addf`.
