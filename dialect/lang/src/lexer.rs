@@ -71,8 +71,9 @@ impl Keyword {
 
 /// Operators and brackets, longer ones before their prefixes.
 const SYMBOLS: [&str; 41] = [
-    ":+", "==", "!=", "<=", ">=", "<<", ">>", "+=", "-=", "*=", "/=", "&&", "||", "->", "+", "-", "*", "/", "%",
-    "=", "<", ">", "!", "~", "&", "|", "^", "(", ")", "[", "]", "{", "}", ",", ":", ";", "@", ".", "?", "#", "$",
+    ":+", "==", "!=", "<=", ">=", "<<", ">>", "+=", "-=", "*=", "/=", "&&", "||", "->", "+", "-", "*", "/",
+    "%", "=", "<", ">", "!", "~", "&", "|", "^", "(", ")", "[", "]", "{", "}", ",", ":", ";", "@", ".", "?",
+    "#", "$",
 ];
 
 /// The tokens of a text, ending in [`TokenKind::End`]. What is no token is reported
@@ -202,7 +203,11 @@ impl<'a> Lexer<'a> {
             self.sink.push(Diagnostic::error(
                 Code::BadNumber,
                 self.span(start),
-                if clean.len() > 2 { "integer does not fit 64 bits" } else { "a hexadecimal number needs digits" },
+                if clean.len() > 2 {
+                    "integer does not fit 64 bits"
+                } else {
+                    "a hexadecimal number needs digits"
+                },
             ));
         }
         self.push(kind.unwrap_or(TokenKind::Int(1)), start);

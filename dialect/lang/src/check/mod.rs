@@ -21,7 +21,7 @@ mod statement;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use phobos_artifact::{Access, Contract, Element};
+use phobos_artifact::{Access, Contract, DType, Element};
 
 pub use builtin::{BUILTINS, BuiltinInfo};
 
@@ -29,7 +29,9 @@ use crate::{
     diagnostics::{Code, Diagnostic, Severity, Sink, nearest},
     span::Span,
     tree::{self, GenericKind, Item, Module},
-    typed::{self, Attributes, Dim, Expr, ParamConstraint, ParamMultiple, Stmt, Type, VarId, VarKind, Variable},
+    typed::{
+        self, Attributes, Dim, Expr, ParamConstraint, ParamMultiple, Stmt, Type, VarId, VarKind, Variable,
+    },
 };
 use function::Frame;
 use operand::Operand;
@@ -59,8 +61,12 @@ pub fn check(module: &Module, kernel: &str, bindings: &BTreeMap<String, Element>
             };
             let meant = nearest(kernel, names).map(|meant| format!("did you mean `{meant}`?"));
             checker.error(
-                Diagnostic::error(Code::UnknownKernel, Span::default(), format!("there is no kernel `{kernel}`"))
-                    .help(meant.unwrap_or(listed)),
+                Diagnostic::error(
+                    Code::UnknownKernel,
+                    Span::default(),
+                    format!("there is no kernel `{kernel}`"),
+                )
+                .help(meant.unwrap_or(listed)),
             );
             None
         }
@@ -143,8 +149,10 @@ struct Checker<'a> {
     /// The moment, for [`poly::Atom::Var`]; also numbers opaque values.
     clock: u64,
     /// The function being inlined.
-    frame: Option<Frame<'a>>,
+    frame: Option<Frame>,
     inlined: usize,
+    /// The element of the f16 tile that the value being checked goes to.
+    accumulator: Option<DType>,
     slices: Vec<grid::SliceUse>,
     updates: Vec<grid::Update>,
     /// The program ids that the kernel reads, as bits.
@@ -181,6 +189,7 @@ impl<'a> Checker<'a> {
             clock: 0,
             frame: None,
             inlined: 0,
+            accumulator: None,
             slices: Vec::new(),
             updates: Vec::new(),
             programs: 0,
@@ -244,7 +253,8 @@ impl<'a> Checker<'a> {
         if builtin::is_known(name) {
             let message = format!("`{name}` is the name of a builtin");
             self.error(
-                Diagnostic::error(Code::DuplicateName, function.name.span, message).help("choose another name"),
+                Diagnostic::error(Code::DuplicateName, function.name.span, message)
+                    .help("choose another name"),
             );
         } else {
             self.functions.insert(name, function);
@@ -303,14 +313,16 @@ impl<'a> Checker<'a> {
             let element = bindings.get(name).copied();
             match (element, generic.kind) {
                 (None, _) => {
-                    let what = if generic.kind == GenericKind::DType { "a scalar type" } else { "an element type" };
+                    let what =
+                        if generic.kind == GenericKind::DType { "a scalar type" } else { "an element type" };
                     self.error(
                         Diagnostic::error(Code::BadGeneric, generic.span, format!("`{name}` is not bound"))
                             .help(format!("the request binds it to {what}, as in `--bind {name}=f32`")),
                     );
                 }
                 (Some(Element::Block(format)), GenericKind::DType) => {
-                    let message = format!("`{name}` is a dtype and cannot be the block format {}", format.name);
+                    let message =
+                        format!("`{name}` is a dtype and cannot be the block format {}", format.name);
                     self.error(
                         Diagnostic::error(Code::BadGeneric, generic.span, message)
                             .help(format!("declare `{name}: format`, or bind a scalar type")),
@@ -373,7 +385,7 @@ impl<'a> Checker<'a> {
         if let Ok(element) = name.name.parse() {
             return Some(element);
         }
-        let known = phobos_artifact::DType::ALL.iter().map(|dtype| dtype.name());
+        let known = DType::ALL.iter().map(|dtype| dtype.name());
         let known = known.chain(phobos_artifact::format::ALL.iter().map(|format| format.name));
         let known: Vec<&str> = known.chain(generics.keys().map(String::as_str)).collect();
         let help = match nearest(&name.name, known.iter().copied()) {
@@ -397,11 +409,8 @@ impl<'a> Checker<'a> {
         let (span, ty) = (value.span, value.ty.clone());
         let id = VarId(self.vars.len());
         self.vars.push(Variable { name: name.to_owned(), ty: ty.clone(), kind: VarKind::Let, span });
-        let facts = VarFacts {
-            poly: self.poly(&value),
-            programs: self.programs_of(&value),
-            ..VarFacts::default()
-        };
+        let facts =
+            VarFacts { poly: self.poly(&value), programs: self.programs_of(&value), ..VarFacts::default() };
         self.facts.push(facts);
         self.pending.push(Stmt { kind: typed::StmtKind::Let { var: id, value }, span });
         Expr { kind: typed::ExprKind::Var(id), ty, span }

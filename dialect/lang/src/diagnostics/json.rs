@@ -42,8 +42,8 @@ mod tests {
     #[test]
     fn one_line_with_places() {
         let source = SourceFile::new("k.ph", "ab\ncd\n");
-        let diagnostic =
-            Diagnostic::error(Code::UnknownName, Span::new(3, 5), "no \"cd\"\nhere").related(Span::new(0, 2), "ab");
+        let diagnostic = Diagnostic::error(Code::UnknownName, Span::new(3, 5), "no \"cd\"\nhere")
+            .related(Span::new(0, 2), "ab");
         let line = to_json(&diagnostic, &source);
         assert!(!line.contains('\n'));
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();

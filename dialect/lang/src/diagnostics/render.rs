@@ -91,7 +91,8 @@ fn snippet(
     let number = paint.bold("34", &format!("{:width$}", location.line));
     let _ = writeln!(out, "{number} {bar} {shown}");
     let mark = format!("{} {}", "^".repeat(carets), label.unwrap_or_default());
-    let _ = writeln!(out, "{:width$} {bar} {}{}", "", " ".repeat(column), paint.bold(colour, mark.trim_end()));
+    let _ =
+        writeln!(out, "{:width$} {bar} {}{}", "", " ".repeat(column), paint.bold(colour, mark.trim_end()));
 }
 
 /// A character as it is shown: tabs as spaces, control characters as a dot.

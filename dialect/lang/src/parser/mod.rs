@@ -85,7 +85,10 @@ impl<'a> Parser<'a> {
 
     /// The end of the last token read.
     fn last_span(&self) -> Span {
-        self.at.checked_sub(1).and_then(|last| self.tokens.get(last)).map_or(Span::default(), |token| token.span)
+        self.at
+            .checked_sub(1)
+            .and_then(|last| self.tokens.get(last))
+            .map_or(Span::default(), |token| token.span)
     }
 
     fn is(&mut self, symbol: &str) -> bool {

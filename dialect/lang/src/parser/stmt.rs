@@ -52,12 +52,15 @@ impl Parser<'_> {
     fn recover_to_statement(&mut self) {
         let mut braces = 0usize;
         loop {
-            let behind_line_end =
-                self.at.checked_sub(1).and_then(|at| self.tokens.get(at)).is_some_and(|t| t.kind == TokenKind::Newline);
+            let behind_line_end = self
+                .at
+                .checked_sub(1)
+                .and_then(|at| self.tokens.get(at))
+                .is_some_and(|t| t.kind == TokenKind::Newline);
             match self.raw(0).kind {
-                TokenKind::Keyword(Keyword::Let | Keyword::Var | Keyword::For | Keyword::While | Keyword::If)
-                    if braces == 0 && behind_line_end =>
-                {
+                TokenKind::Keyword(
+                    Keyword::Let | Keyword::Var | Keyword::For | Keyword::While | Keyword::If,
+                ) if braces == 0 && behind_line_end => {
                     return;
                 }
                 TokenKind::End | TokenKind::Keyword(Keyword::Kernel) | TokenKind::Symbol("@") => return,
@@ -122,13 +125,18 @@ impl Parser<'_> {
             let end = name.span.after();
             let what = if var { "`var` without a type needs a value" } else { "`let` needs a value" };
             self.sink.push(
-                Diagnostic::error(Code::UnexpectedToken, end, what).help(format!("write `= ...` behind `{}`", name.name)),
+                Diagnostic::error(Code::UnexpectedToken, end, what)
+                    .help(format!("write `= ...` behind `{}`", name.name)),
             );
             return Err(Failed);
         }
         self.expect("=")?;
         let value = self.expr()?;
-        Ok(if var { StmtKind::Var { name, ty, value: Some(value) } } else { StmtKind::Let { name, ty, value } })
+        Ok(if var {
+            StmtKind::Var { name, ty, value: Some(value) }
+        } else {
+            StmtKind::Let { name, ty, value }
+        })
     }
 
     fn for_loop(&mut self) -> Parse<StmtKind> {
