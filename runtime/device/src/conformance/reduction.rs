@@ -42,8 +42,8 @@ const OPS: &[Op] = &[
         tolerance: Tolerance::relative(1e-5),
     },
     Op {
-        name: "max",
-        text: "max({x}, {axis})",
+        name: "reduce_max",
+        text: "reduce_max({x}, {axis})",
         identity: "-inf",
         combine: "max(acc, part)",
         from: (-9.0, -1.0),
@@ -51,8 +51,8 @@ const OPS: &[Op] = &[
         tolerance: Tolerance::EXACT,
     },
     Op {
-        name: "min",
-        text: "min({x}, {axis})",
+        name: "reduce_min",
+        text: "reduce_min({x}, {axis})",
         identity: "inf",
         combine: "min(acc, part)",
         from: (1.0, 9.0),
@@ -85,6 +85,7 @@ pub(super) fn cases() -> Vec<Case> {
     }
     not_a_number(&mut cases);
     positions(&mut cases, &mut random);
+    quantifiers(&mut cases, &mut random);
     mean(&mut cases, &mut random);
     other_types(&mut cases);
     cases
@@ -166,7 +167,14 @@ kernel reduce(X: tensor<f32>[M, N], Y: tensor<f32>[M, 1]) {{
 
 /// One NaN makes a maximum or minimum NaN, wherever it stands; infinities are values.
 fn not_a_number(cases: &mut Vec<Case>) {
-    for (op, place) in [("max", 0), ("max", 17), ("max", 32), ("min", 5), ("min", 32), ("sum", 3)] {
+    for (op, place) in [
+        ("reduce_max", 0),
+        ("reduce_max", 17),
+        ("reduce_max", 32),
+        ("reduce_min", 5),
+        ("reduce_min", 32),
+        ("sum", 3),
+    ] {
         let source = format!(
             "@autotune(TM in [4], TN in [64])
 kernel reduce(X: tensor<f32>[M, N], Y: tensor<f32>[M, 1]) {{
@@ -178,7 +186,7 @@ kernel reduce(X: tensor<f32>[M, N], Y: tensor<f32>[M, 1]) {{
         // Row 0 has the NaN, row 1 an infinity, row 2 neither.
         let mut values = vec![1.0; 3 * 33];
         values[place] = f64::NAN;
-        let infinity = if op == "min" { f64::NEG_INFINITY } else { f64::INFINITY };
+        let infinity = if op == "reduce_min" { f64::NEG_INFINITY } else { f64::INFINITY };
         values[33 + place] = infinity;
         let wanted = vec![f64::NAN, infinity, if op == "sum" { 33.0 } else { 1.0 }];
         cases.push(
@@ -229,6 +237,41 @@ kernel position(X: tensor<f32>[M, N], Y: tensor<i32>[M, 1]) {{
     }
 }
 
+/// Whether some or all elements of a row are positive: outside elements are no witness
+/// either way.
+fn quantifiers(cases: &mut Vec<Case>, random: &mut Random) {
+    for (name, low, high) in [("any", -9.0, 0.5), ("all", -0.5, 9.0)] {
+        let source = format!(
+            "@autotune(TM in [8], TN in [64])
+kernel quantify(X: tensor<f32>[M, N], Y: tensor<f32>[M, 1]) {{
+  let m = program_id(0) * TM
+  Y[m :+ TM, :] = where({name}(X[m :+ TM, 0 :+ TN] > 0.0, 1), 1.0, 0.0)
+}}
+"
+        );
+        for n in [1, 17, 33, 63, 64] {
+            let x = draw(random, &[9, n], (low, high));
+            let wanted = x
+                .values
+                .chunks(n as usize)
+                .map(|row| {
+                    let holds = match name {
+                        "any" => row.iter().any(|x| *x > 0.0),
+                        _ => row.iter().all(|x| *x > 0.0),
+                    };
+                    f64::from(u8::from(holds))
+                })
+                .collect();
+            cases.push(Case::new(name, source.clone(), "quantify").input("X", &x).output(
+                "Y",
+                &[9, 1],
+                wanted,
+                Tolerance::EXACT,
+            ));
+        }
+    }
+}
+
 /// Mean and variance over a ragged row: every term of outside elements must vanish,
 /// also where it is not 0 by itself (`0 - mean`).
 fn mean(cases: &mut Vec<Case>, random: &mut Random) {
@@ -263,7 +306,7 @@ kernel moments(X: tensor<f32>[M, N], Y: tensor<f32>[M, 2]) {
 
 /// Integer reductions, whose identities are the extremes of the type.
 fn other_types(cases: &mut Vec<Case>) {
-    for (op, sign) in [("sum", 1.0), ("max", -1.0), ("min", 1.0)] {
+    for (op, sign) in [("sum", 1.0), ("reduce_max", -1.0), ("reduce_min", 1.0)] {
         let source = format!(
             "@autotune(TM in [4], TN in [64])
 kernel reduce(X: tensor<i32>[M, N], Y: tensor<i32>[M, 1]) {{
@@ -276,7 +319,7 @@ kernel reduce(X: tensor<i32>[M, N], Y: tensor<i32>[M, 1]) {{
         let rows = values.chunks(33);
         let wanted = match op {
             "sum" => rows.map(|row| row.iter().sum()).collect(),
-            "max" => rows.map(|row| row.iter().copied().fold(f64::NEG_INFINITY, f64::max)).collect(),
+            "reduce_max" => rows.map(|row| row.iter().copied().fold(f64::NEG_INFINITY, f64::max)).collect(),
             _ => rows.map(|row| row.iter().copied().fold(f64::INFINITY, f64::min)).collect(),
         };
         cases.push(
