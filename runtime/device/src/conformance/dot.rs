@@ -8,8 +8,9 @@ use super::{
     elementwise::grid,
 };
 
-/// (M, N, K): every K of interest, M and N around the tiles of 16 and 32.
-const SHAPES: [(u64, u64, u64); 16] = [
+/// (M, N, K): every K of interest, M and N around the tiles of 16 and 32. An empty sum is 0.
+const SHAPES: [(u64, u64, u64); 17] = [
+    (3, 33, 0),
     (1, 1, 1),
     (16, 32, 1),
     (17, 33, 1),

@@ -1,6 +1,6 @@
 //! Runs cases and looks at everything that they touched.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use super::{
     Compile,
@@ -134,33 +134,33 @@ impl<'a> Harness<'a> {
 impl Guarded {
     /// What is wrong with the bytes `after` the launch.
     fn problems(&self, name: &str, value: &Value, after: &[u8]) -> Vec<Problem> {
-        let end = self.before.len() - self.guard;
-        let changed =
-            self.before.iter().zip(after).enumerate().filter(|(_, (before, after))| before != after);
-        let mut changed = changed.map(|(at, _)| at);
+        let (start, end) = (self.guard, self.before.len() - self.guard);
+        let guards = [0..start, end..self.before.len()];
         let mut problems = Vec::new();
+        if let Some(at) = guards.into_iter().find_map(|guard| self.changed(after, guard)) {
+            let offset = at as i64 - start as i64;
+            problems.push(Problem::Guard { tensor: name.to_owned(), offset });
+        }
         match value {
             Value::Scalar(_) => {}
-            Value::Input(_) => {
-                if let Some(at) = changed.next() {
-                    problems.push(match at.checked_sub(self.guard) {
-                        Some(offset) if at < end => Problem::InputChanged { tensor: name.to_owned(), offset },
-                        _ => self.guard_problem(name, at),
-                    });
-                }
-            }
+            Value::Input(_) => problems.extend(
+                self.changed(after, start..end)
+                    .map(|at| Problem::InputChanged { tensor: name.to_owned(), offset: at - start }),
+            ),
             Value::Output(output) => {
-                if let Some(at) = changed.find(|at| *at < self.guard || *at >= end) {
-                    problems.push(self.guard_problem(name, at));
-                }
-                problems.extend(compare(name, output, after.get(self.guard..end).unwrap_or_default()));
+                problems.extend(compare(name, output, after.get(start..end).unwrap_or_default()));
             }
         }
         problems
     }
 
-    fn guard_problem(&self, name: &str, at: usize) -> Problem {
-        Problem::Guard { tensor: name.to_owned(), offset: at as i64 - self.guard as i64 }
+    /// The first byte of `range` that the launch changed.
+    fn changed(&self, after: &[u8], range: Range<usize>) -> Option<usize> {
+        let (before, after) = (self.before.get(range.clone())?, after.get(range.clone())?);
+        if before == after {
+            return None;
+        }
+        before.iter().zip(after).position(|(before, after)| before != after).map(|at| range.start + at)
     }
 }
 
