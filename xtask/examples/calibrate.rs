@@ -11,9 +11,9 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
 
-/// Elements of one 256-bit vector, and vectors in flight: enough to hide the latency of a multiply-add on
-/// two ports, few enough for sixteen registers.
-const LANES: usize = 8;
+/// Elements of one vector.
+const LANES: usize = if cfg!(target_feature = "avx512f") { 16 } else { 8 };
+/// Vectors in flight: enough to hide the latency of a multiply-add on two ports, few enough for sixteen registers.
 const CHAINS: usize = 12;
 const STEPS: usize = 20_000_000;
 /// Bytes that each thread reads: far beyond any cache.
@@ -21,53 +21,62 @@ const BYTES: usize = 256 << 20;
 const ROUNDS: usize = 3;
 
 fn multiply_adds(seed: f32) -> f32 {
-    let factor = [black_box(0.999_9_f32); LANES];
-    let addend = [black_box(1e-4_f32); LANES];
-    let mut sums = [[seed; LANES]; CHAINS];
-    for _ in 0..STEPS {
-        for sum in &mut sums {
-            for lane in 0..LANES {
-                sum[lane] = sum[lane].mul_add(factor[lane], addend[lane]);
-            }
+    let factor = black_box([0.999_9_f32; LANES]);
+    let addend = black_box([1e-4_f32; LANES]);
+    let step = |sum: &mut [f32; LANES]| {
+        for lane in 0..LANES {
+            sum[lane] = sum[lane].mul_add(factor[lane], addend[lane]);
         }
+    };
+    // Variables of their own, since an array of them would be kept in memory.
+    let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h, mut i, mut j, mut k, mut l]: [_; CHAINS] =
+        std::array::from_fn(|chain| [seed + chain as f32; LANES]);
+    for _ in 0..STEPS {
+        step(&mut a);
+        step(&mut b);
+        step(&mut c);
+        step(&mut d);
+        step(&mut e);
+        step(&mut f);
+        step(&mut g);
+        step(&mut h);
+        step(&mut i);
+        step(&mut j);
+        step(&mut k);
+        step(&mut l);
     }
-    sums.iter().flatten().sum()
+    [a, b, c, d, e, f, g, h, i, j, k, l].iter().flatten().sum()
 }
 
 fn read(words: &[u64]) -> u64 {
-    let mut sums = [0_u64; 32];
-    for chunk in words.chunks_exact(sums.len()) {
-        for (sum, word) in sums.iter_mut().zip(chunk) {
-            *sum ^= word;
-        }
-    }
-    sums.iter().fold(0, |a, b| a ^ b)
+    words.iter().fold(0, |a, b| a ^ b)
 }
 
-/// The shortest time that `threads` threads took, each for one call of its own `work`.
+/// The shortest time, over some rounds, from the first start to the last end of `threads` threads that each
+/// call their own `work` once.
 fn best_seconds<W: FnMut()>(threads: usize, make: impl Fn(usize) -> W + Sync) -> f64 {
-    let barrier = Barrier::new(threads + 1);
-    let mut best = f64::INFINITY;
-    thread::scope(|scope| {
-        for index in 0..threads {
-            let (barrier, make) = (&barrier, &make);
-            scope.spawn(move || {
-                let mut work = make(index);
-                for _ in 0..ROUNDS {
-                    barrier.wait();
-                    work();
-                    barrier.wait();
-                }
-            });
-        }
-        for _ in 0..ROUNDS {
+    let barrier = Barrier::new(threads);
+    let run = |index: usize| {
+        let mut work = make(index);
+        let round = |_| {
             barrier.wait();
             let start = Instant::now();
-            barrier.wait();
-            best = best.min(start.elapsed().as_secs_f64());
-        }
+            work();
+            (start, Instant::now())
+        };
+        (0..ROUNDS).map(round).collect()
+    };
+    let spans: Vec<Vec<(Instant, Instant)>> = thread::scope(|scope| {
+        let run = &run;
+        let handles: Vec<_> = (0..threads).map(|index| scope.spawn(move || run(index))).collect();
+        handles.into_iter().filter_map(|handle| handle.join().ok()).collect()
     });
-    best
+    let seconds = |round: usize| {
+        let start = spans.iter().map(|of_thread| of_thread[round].0).min()?;
+        let end = spans.iter().map(|of_thread| of_thread[round].1).max()?;
+        Some((end - start).as_secs_f64())
+    };
+    (0..ROUNDS).filter_map(seconds).fold(f64::INFINITY, f64::min)
 }
 
 fn main() -> ExitCode {

@@ -82,7 +82,7 @@ fn calibrate(workspace: &Workspace, threads: &[usize]) -> Result<Vec<Peak>> {
         let target = workspace.bench().join("calibrate");
         let mut build = process::cargo(workspace, &["build", "--quiet", "--release", "--package", "xtask"]);
         build.args(["--example", "calibrate", "--target-dir"]).arg(&target);
-        build.env("RUSTFLAGS", "-C target-cpu=native");
+        build.env("RUSTFLAGS", "-C target-cpu=native").env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "3");
         process::run(&mut build)?;
         let program = target.join("release/examples/calibrate");
         threads.iter().map(|&threads| peak(&mut Command::new(&program), threads)).collect()
