@@ -22,7 +22,7 @@ pub fn demo(workspace: &Workspace, arguments: &[String]) -> Result<()> {
         [question] if !question.starts_with('-') => question,
         _ => return Err(Error::Usage("demo takes at most one argument, a question".to_owned())),
     };
-    setup::ensure(&[setup::COMPILER])?;
+    setup::ensure(&[setup::COMPILER, model::needs(workspace)])?;
     binaries::build(workspace)?;
     let model = model::fetch_default(workspace)?;
     let mut cli = Command::new(workspace.bin().join("phobos-cli"));

