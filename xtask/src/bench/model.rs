@@ -18,10 +18,6 @@ use std::process::Command;
 use std::str::FromStr;
 use std::thread;
 
-/// The names of phobos-bench's two results in what `--json` prints, in tokens per second.
-const PREFILL: &str = "prompt_tokens_per_second";
-const DECODE: &str = "gen_tokens_per_second";
-
 /// What to measure.
 #[derive(Debug, PartialEq, Eq)]
 struct Options {
@@ -113,11 +109,19 @@ fn measure(program: &Path, gguf: &Path, options: &Options, threads: usize) -> Re
     command.args(["--prompt-tokens", &options.prompt.to_string()]);
     command.args(["--gen-tokens", &options.generate.to_string()]).args(&options.ours);
     let text = process::capture(&mut command)?;
-    let speed = || Some(Speed { prefill: json_number(&text, PREFILL)?, decode: json_number(&text, DECODE)? });
-    speed().ok_or_else(|| Error::Output {
+    parse_ours(&text).ok_or_else(|| Error::Output {
         command: process::show(&command),
-        expected: format!("numbers named {PREFILL} and {DECODE}"),
+        expected: "the medians of a prompt and a generation as JSON".to_owned(),
     })
+}
+
+/// `{"prompt": {"median_tokens_per_second": 1.5, ...}, "generation": {...}, ...}`.
+fn parse_ours(json: &str) -> Option<Speed> {
+    let of = |part: &str| {
+        let (_, object) = json.split_once(&format!("\"{part}\""))?;
+        json_number(object.split('}').next()?, "median_tokens_per_second")
+    };
+    Some(Speed { prefill: of("prompt")?, decode: of("generation")? })
 }
 
 fn row(test: &str, threads: usize, us: &[f64], them: &[f64]) -> String {
@@ -166,6 +170,18 @@ mod tests {
         assert_eq!((options.threads, options.runs), (vec![1, 4], 3));
         assert_eq!((options.prompt, options.generate), (512, 32));
         assert_eq!(options.ours, ["--act", "q8"]);
+    }
+
+    #[test]
+    fn what_phobos_bench_prints() {
+        let json = r#"{
+          "file": "m.gguf",
+          "prompt": { "tokens": 512, "median_tokens_per_second": 300.5, "tokens_per_second": [300.5] },
+          "generation": { "tokens": 64, "median_tokens_per_second": 99.25, "tokens_per_second": [99.25] }
+        }"#;
+        assert_eq!(parse_ours(json), Some(Speed { prefill: 300.5, decode: 99.25 }));
+        assert_eq!(parse_ours(&json.replace("99.25", "null")), None);
+        assert_eq!(parse_ours(""), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ const SOURCE: &str = "llama_cpp_python-0.3.36/vendor/llama.cpp";
 pub const NAME: &str = "llama.cpp 0.5.0";
 
 /// Static, for the CPU at hand, and nothing but what `llama-bench` needs.
-const OPTIONS: [&str; 9] = [
+const OPTIONS: [&str; 10] = [
     "-DCMAKE_BUILD_TYPE=Release",
     "-DGGML_NATIVE=ON",
     "-DBUILD_SHARED_LIBS=OFF",
@@ -30,6 +30,7 @@ const OPTIONS: [&str; 9] = [
     "-DLLAMA_BUILD_SERVER=OFF",
     "-DLLAMA_BUILD_APP=OFF",
     "-DLLAMA_OPENSSL=OFF",
+    "-DLLAMA_ALL_WARNINGS=OFF",
 ];
 
 /// The path of `llama-bench`, built if it is not there.
