@@ -7,7 +7,7 @@ use melior::{
     Context, ContextRef, StringRef,
     ir::{
         Attribute, BlockLike, Location, RegionLike, Type, TypeLike, ValueLike,
-        attribute::{FloatAttribute, IntegerAttribute, StringAttribute, TypeAttribute},
+        attribute::{ArrayAttribute, FloatAttribute, IntegerAttribute, StringAttribute, TypeAttribute},
         block::BlockArgument,
         operation::{
             OperationLike, OperationMutLike, OperationRefMut, OperationResult, WalkOrder, WalkResult,
@@ -270,4 +270,14 @@ pub fn take_region<'c>(to: Op<'c>, from: Op<'c>, index: usize) {
         // SAFETY: both regions are live; MLIR erases the target's old blocks.
         unsafe { sys::mlirRegionTakeBody(target.to_raw(), source.to_raw()) }
     }
+}
+
+/// The strings of an array attribute; empty if there is none.
+pub fn string_array_attribute(op: Op<'_>, name: &str) -> Vec<String> {
+    let array = op.attribute(name).ok().and_then(|attribute| ArrayAttribute::try_from(attribute).ok());
+    let Some(array) = array else { return Vec::new() };
+    (0..array.len())
+        .filter_map(|index| StringAttribute::try_from(array.element(index).ok()?).ok())
+        .map(|text| text.value().to_owned())
+        .collect()
 }

@@ -191,7 +191,6 @@ impl<'c> Lowering<'c, '_> {
             MathOp::Exp => "math.exp",
             MathOp::Exp2 => "math.exp2",
             MathOp::Log => "math.log",
-            MathOp::Log2 => "math.log2",
             MathOp::Sqrt => "math.sqrt",
             MathOp::Rsqrt => "math.rsqrt",
             MathOp::Tanh => "math.tanh",
@@ -207,9 +206,6 @@ impl<'c> Lowering<'c, '_> {
                 return Ok(self.builder.binary("arith.divf", value, self.one_plus_exp_minus(value)?)?);
             }
             MathOp::Gelu => return self.gelu_tanh(value),
-            MathOp::Sin | MathOp::Cos | MathOp::Erf => {
-                return Err(LowerError::Unsupported { what: format!("{op:?}").to_lowercase(), span });
-            }
         };
         Ok(self.builder.unary(name, value)?)
     }
