@@ -1,6 +1,6 @@
 //! The path from a request to an artifact.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Once};
 
 use phobos_artifact::{
     Artifact, Chip, CompileRequest, HostLevel, Image, ImageKind, IndexBits,
@@ -9,7 +9,7 @@ use phobos_artifact::{
 use phobos_codegen::{CodegenError, FileKind, Translated, link};
 use phobos_dialect::{
     Context, Module,
-    driver::{new_context, run_pipeline, with_diagnostics},
+    driver::{new_context, register_mlir_passes, run_pipeline, with_diagnostics},
     ir,
 };
 use phobos_lang::{
@@ -98,6 +98,7 @@ pub fn compile_to(
     stage: Stage,
     options: RenderOptions,
 ) -> Result<Output, Failure> {
+    register_passes();
     let mut phases = Phases::start();
     let source = SourceFile::new(name, &request.source);
     let kernel = front_end(request, &source, options)?;
@@ -168,6 +169,14 @@ pub fn compile_to(
     let metadata = metadata::for_host(request, &kernel, &params, &dims, scratch, remarks);
     let images = vec![Image { kind: ImageKind::SharedObject, bytes: image }];
     Ok(Output::Artifact(Box::new(Artifact { metadata, images })))
+}
+
+fn register_passes() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        register_mlir_passes();
+        phobos_passes::register();
+    });
 }
 
 /// Parses and checks; warnings of a kernel that compiles go to stderr.

@@ -5,6 +5,7 @@ use std::{
     cell::RefCell,
     ffi::{CString, c_char, c_int, c_void},
     rc::Rc,
+    sync::Once,
 };
 
 use melior::{
@@ -29,6 +30,12 @@ pub fn new_context() -> Context {
     context.load_all_available_dialects();
     register_all_llvm_translations(&context);
     context
+}
+
+/// Registers MLIR's own passes by name, once per process. phobos-opt does so itself.
+pub fn register_mlir_passes() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(melior::utility::register_all_passes);
 }
 
 /// An error of MLIR: the diagnostics it gave, one per line.

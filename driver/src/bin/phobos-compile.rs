@@ -168,7 +168,6 @@ fn run(mut arguments: Arguments) -> Result<(), Exit> {
         clap_complete::generate(shell, &mut Arguments::command(), "phobos-compile", &mut script);
         return print(&script, false);
     }
-    phobos_passes::register();
     if arguments.worker {
         if let Some(limit) = arguments.memory_limit {
             rlimit::setrlimit(rlimit::Resource::AS, limit, limit)
