@@ -1,42 +1,40 @@
 //! Why a model cannot be loaded or run.
 
 use phobos_device::DeviceError;
+use phobos_gguf::GgufError;
 
-/// Why a model cannot be loaded or run. Messages name the key or tensor of the file;
-/// the caller puts the file's name in front.
+/// Why a model cannot be loaded or run. What is wrong with a file names the file and the
+/// key or tensor.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// The architecture has no forward pass here.
-    #[error("general.architecture is `{name}`: this version runs {known}")]
+    #[error("{file}: metadata key `general.architecture`: `{name}` is not supported: expected {known}")]
     Architecture {
-        /// What the file says.
+        /// The file.
+        file: String,
+        /// What it says.
         name: String,
         /// What would work.
         known: &'static str,
     },
-    /// A metadata key that the model needs is not there.
-    #[error("metadata has no key `{key}`")]
-    MissingKey {
-        /// The key.
-        key: String,
-    },
+    /// A metadata key or tensor is missing or of the wrong type.
+    #[error(transparent)]
+    Gguf(#[from] GgufError),
     /// A metadata key has a value that the model cannot have.
-    #[error("metadata key `{key}`: {problem}")]
+    #[error("{file}: metadata key `{key}`: {problem}")]
     Key {
+        /// The file.
+        file: String,
         /// The key.
         key: String,
         /// What is wrong with its value.
         problem: String,
     },
-    /// A tensor that the model needs is not there.
-    #[error("the file has no tensor `{name}`")]
-    MissingTensor {
-        /// The tensor.
-        name: String,
-    },
     /// A tensor has the wrong shape or type, or is none of the model's.
-    #[error("tensor `{name}`: {problem}")]
+    #[error("{file}: tensor `{name}`: {problem}")]
     Tensor {
+        /// The file.
+        file: String,
         /// The tensor.
         name: String,
         /// What is wrong with it.

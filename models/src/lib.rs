@@ -123,7 +123,11 @@ pub fn open(file: &GgufFile, settings: &Settings) -> Result<Box<dyn Architecture
     settings.validate()?;
     match config::architecture(file)? {
         "llama" => Ok(Box::new(LlamaFile::new(file, settings)?)),
-        name => Err(ModelError::Architecture { name: name.escape_debug().to_string(), known: "llama" }),
+        name => Err(ModelError::Architecture {
+            file: file.name().to_owned(),
+            name: name.escape_debug().to_string(),
+            known: "llama",
+        }),
     }
 }
 
