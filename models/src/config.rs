@@ -98,7 +98,8 @@ impl LlamaConfig {
             feed_forward: keys.uniform("feed_forward_length", layers, None)?,
             vocabulary,
             context: keys.count("context_length", None)?,
-            eps: keys.number("attention.layer_norm_rms_epsilon", None, |eps| (0.0..1.0).contains(&eps))? as f32,
+            eps: keys.number("attention.layer_norm_rms_epsilon", None, |eps| (0.0..1.0).contains(&eps))?
+                as f32,
             rope: keys.rope(head)?,
         })
     }
@@ -131,9 +132,10 @@ impl<'a> Keys<'a> {
 
     /// A count from 1 to [`MAX_COUNT`].
     fn count(&self, name: &str, default: Option<u64>) -> Result<u64, ModelError> {
-        let found = self.optional::<u64>(name)?.or(default);
-        let value = found.map_or_else(|| Ok(self.metadata.require::<u64>(&self.key(name))?), Ok)?;
-        self.in_range(name, value)
+        match self.optional(name)?.or(default) {
+            Some(value) => self.in_range(name, value),
+            None => self.in_range(name, self.metadata.require(&self.key(name))?),
+        }
     }
 
     fn in_range(&self, name: &str, value: u64) -> Result<u64, ModelError> {
@@ -167,8 +169,10 @@ impl<'a> Keys<'a> {
         default: Option<f64>,
         accepted: impl Fn(f64) -> bool,
     ) -> Result<f64, ModelError> {
-        let found = self.optional::<f64>(name)?.or(default);
-        let value = found.map_or_else(|| Ok(self.metadata.require::<f64>(&self.key(name))?), Ok)?;
+        let value = match self.optional::<f64>(name)?.or(default) {
+            Some(value) => value,
+            None => self.metadata.require(&self.key(name))?,
+        };
         if accepted(value) { Ok(value) } else { Err(self.error(name, format!("{value} is out of range"))) }
     }
 
@@ -189,8 +193,7 @@ impl<'a> Keys<'a> {
             Some("none") => 1.0,
             Some("linear") => self.number("rope.scaling.factor", None, positive)?,
             Some(other) => {
-                let problem =
-                    format!("`{}` is not supported: expected none or linear", other.escape_debug());
+                let problem = format!("`{}` is not supported: expected none or linear", other.escape_debug());
                 return Err(self.error("rope.scaling.type", problem));
             }
         };

@@ -126,20 +126,18 @@ impl Role {
     /// The request that compiles this kernel for `chip`.
     pub fn request(&self, chip: Chip) -> CompileRequest {
         let spec = match *self {
-            Role::Embed { table, width } => {
-                Spec::new(EMBED, "embed").element("F", table).dim("E", width)
-            }
+            Role::Embed { table, width } => Spec::new(EMBED, "embed").element("F", table).dim("E", width),
             Role::RmsNorm { width } => Spec::new(RMSNORM, "rmsnorm").dim("E", width),
-            Role::Linear { weight, rows } => Spec::new(LINEAR, "linear")
-                .element("F", weight)
-                .param("TILE_M", rows.linear_tile()),
-            Role::LinearAdd { weight, rows } => Spec::new(LINEAR, "linear_add")
-                .element("F", weight)
-                .param("TILE_M", rows.linear_tile()),
+            Role::Linear { weight, rows } => {
+                Spec::new(LINEAR, "linear").element("F", weight).param("TILE_M", rows.linear_tile())
+            }
+            Role::LinearAdd { weight, rows } => {
+                Spec::new(LINEAR, "linear_add").element("F", weight).param("TILE_M", rows.linear_tile())
+            }
             Role::Rope { pairs } => Spec::new(ROPE, "rope").dim("R", pairs),
-            Role::StoreKeys { pairs, cache } => Spec::new(ROPE, "rope_store")
-                .element("T", Element::Scalar(cache))
-                .dim("R", pairs),
+            Role::StoreKeys { pairs, cache } => {
+                Spec::new(ROPE, "rope_store").element("T", Element::Scalar(cache)).dim("R", pairs)
+            }
             Role::StoreValues { width, cache } => {
                 Spec::new(ROPE, "store").element("T", Element::Scalar(cache)).dim("E", width)
             }
@@ -294,15 +292,18 @@ mod tests {
                 );
             }
             for name in request.dims.keys() {
-                let used = ["[", " "].iter().any(|l| {
-                    [",", "]"].iter().any(|r| signature.contains(&format!("{l}{name}{r}")))
-                });
+                let used = ["[", " "]
+                    .iter()
+                    .any(|l| [",", "]"].iter().any(|r| signature.contains(&format!("{l}{name}{r}"))));
                 assert!(used, "{role}: dim {name} in {signature}");
             }
             for (name, value) in &request.params {
                 let list = source.split(&format!("{name} in [")).nth(1).unwrap();
                 let list = &list[..list.find(']').unwrap()];
-                assert!(list.split(", ").any(|v| v.parse() == Ok(*value)), "{role}: {name}={value} in {list}");
+                assert!(
+                    list.split(", ").any(|v| v.parse() == Ok(*value)),
+                    "{role}: {name}={value} in {list}"
+                );
             }
         }
     }
@@ -327,9 +328,10 @@ mod tests {
 
     #[test]
     fn row_classes() {
-        assert_eq!([1, 2, 31, 32, 512].map(Rows::of), [
-            Rows::One, Rows::Few, Rows::Few, Rows::Many, Rows::Many
-        ]);
+        assert_eq!(
+            [1, 2, 31, 32, 512].map(Rows::of),
+            [Rows::One, Rows::Few, Rows::Few, Rows::Many, Rows::Many]
+        );
         assert_eq!(Rows::up_to(1), [Rows::One]);
         assert_eq!(Rows::up_to(64), Rows::ALL);
     }

@@ -76,7 +76,9 @@ impl Settings {
     fn context(&self, trained: u64) -> Result<u64, ModelError> {
         let context = self.context.unwrap_or(trained.min(Settings::DEFAULT_CONTEXT));
         if context == 0 || context > trained {
-            return Err(ModelError::Setting(format!("--ctx {context}: the model has 1 to {trained} positions")));
+            return Err(ModelError::Setting(format!(
+                "--ctx {context}: the model has 1 to {trained} positions"
+            )));
         }
         Ok(context)
     }

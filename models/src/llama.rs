@@ -183,9 +183,7 @@ impl Architecture for LlamaFile {
         let factors = w.rope_freqs.as_ref().map(|weight| weight.read(file)).transpose()?;
         let tables = rope::Tables::new(&c.rope, c.head, self.context, factors.as_deref())?;
         let pairs = c.head / 2;
-        let upload = |values: &[f32]| {
-            Tensor::of(&device.upload(values)?, F32, [self.context, pairs])
-        };
+        let upload = |values: &[f32]| Tensor::of(&device.upload(values)?, F32, [self.context, pairs]);
         let (cos, sin) = (upload(&tables.cos)?, upload(&tables.sin)?);
 
         let cache = self.settings.kv;
@@ -250,9 +248,9 @@ impl Model for Llama {
 
 /// Keys and values of one layer, under the shapes that the kernels see.
 struct Cache {
-    keys: Tensor,      // [S, G, D]
-    key_pairs: Tensor, // [S, G, D / 2, 2]
-    values: Tensor,    // [S, G, D]
+    keys: Tensor,       // [S, G, D]
+    key_pairs: Tensor,  // [S, G, D / 2, 2]
+    values: Tensor,     // [S, G, D]
     value_rows: Tensor, // [S, G D]
 }
 

@@ -91,8 +91,8 @@ impl Linear {
     pub fn run(&self, device: &dyn Device, x: &Tensor, y: &Tensor) -> Result<(), ModelError> {
         let class = Rows::of(rows(x));
         let (_, kernel) =
-            self.kernels.iter().find(|(rows, _)| *rows == class).ok_or_else(|| ModelError::MissingKernel {
-                role: format!("a linear layer of {class:?} rows"),
+            self.kernels.iter().find(|(rows, _)| *rows == class).ok_or_else(|| {
+                ModelError::MissingKernel { role: format!("a linear layer of {class:?} rows") }
             })?;
         Ok(Launch::new(kernel).tensor("X", x).tensor("W", &self.weight).tensor("Y", y).run(device)?)
     }
@@ -127,13 +127,7 @@ impl Rope {
     }
 
     /// Rotates X [N, G, R, 2] into rows pos + n of a cache [S, G, R, 2].
-    pub fn store(
-        &self,
-        device: &dyn Device,
-        x: &Tensor,
-        cache: &Tensor,
-        pos: i32,
-    ) -> Result<(), ModelError> {
+    pub fn store(&self, device: &dyn Device, x: &Tensor, cache: &Tensor, pos: i32) -> Result<(), ModelError> {
         let launch = Launch::new(&self.store).tensor("X", x).tensor("Cos", &self.cos);
         let launch = launch.tensor("Sin", &self.sin).tensor("Cache", cache);
         Ok(launch.scalar("pos", pos).run(device)?)

@@ -1,7 +1,11 @@
-//! The llama architecture against references: the plain forward pass below, and
+//! The llama architecture against references: a plain forward pass in f64, and
 //! llama.cpp's logits.
 
+mod compiled;
+mod config;
 mod golden;
+mod graph;
+mod oracle;
 mod reference;
 
 use golden::{Tiny, argmax, nmse};

@@ -9,14 +9,13 @@ use phobos_gguf::{GgufFile, OpenOptions, dequantize};
 pub struct Reference {
     weights: HashMap<String, Vec<f32>>, // matrices [rows, columns] of y = W x
     layers: usize,
-    width: usize, // E
-    heads: usize, // H
+    width: usize,    // E
+    heads: usize,    // H
     kv_heads: usize, // G
-    head: usize, // D
+    head: usize,     // D
     rotated: usize,
     rope_base: f64,
     eps: f64,
-    pub vocabulary: usize, // V
 }
 
 impl Reference {
@@ -40,7 +39,6 @@ impl Reference {
             rotated: keys.optional("llama.rope.dimension_count").unwrap().unwrap_or(head),
             rope_base: keys.optional("llama.rope.freq_base").unwrap().unwrap_or(10_000.0),
             eps: keys.require("llama.attention.layer_norm_rms_epsilon").unwrap(),
-            vocabulary: file.tensor("token_embd.weight").unwrap().rows_shape()[0] as usize,
         }
     }
 
