@@ -1,6 +1,8 @@
 //! The llama architecture against references: a plain forward pass in f64, and
 //! llama.cpp's logits.
 
+#![allow(clippy::unwrap_used)]
+
 mod compiled;
 mod config;
 mod golden;
