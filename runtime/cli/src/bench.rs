@@ -34,9 +34,7 @@ pub fn run(options: &BenchOptions) -> Result<(), Failure> {
     }
 
     let text = if options.json {
-        let rates = |tokens: usize, rates: &[f64]| {
-            json!({ "tokens": tokens, "median_tokens_per_second": median(rates), "tokens_per_second": rates })
-        };
+        let rates = |tokens: usize, rates: &[f64]| json!({ "tokens": tokens, "median_tokens_per_second": median(rates), "tokens_per_second": rates });
         let result = json!({
             "file": engine.file(),
             "device": engine.device().name(),

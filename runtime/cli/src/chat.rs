@@ -132,9 +132,8 @@ fn answer(
         }
         ControlFlow::Break(())
     };
-    let result = interrupt::while_answering(|cancel| {
-        generate(engine, session, prompt, params, cancel, &mut take)
-    });
+    let result =
+        interrupt::while_answering(|cancel| generate(engine, session, prompt, params, cancel, &mut take));
     if let Some(failure) = failure {
         return Err(failure);
     }

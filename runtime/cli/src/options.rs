@@ -5,8 +5,8 @@ use std::{
     path::PathBuf,
 };
 
-use phobos_engine::{EngineOptions, GenerateParams, SamplingParams};
 use phobos_artifact::DType;
+use phobos_engine::{EngineOptions, GenerateParams, SamplingParams};
 use phobos_models::{Activations, Settings};
 
 use crate::{

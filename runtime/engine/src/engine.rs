@@ -162,12 +162,12 @@ impl Engine {
             Some(Err(source)) => return Err(EngineError::Chat { file: file(), source: source.clone() }),
             Some(Ok(template)) => template,
         };
-        let messages = messages.iter().map(|message| {
-            serde_json::json!({ "role": message.role.name(), "content": message.content })
-        });
-        let input = ChatInput { messages: messages.collect(), add_generation_prompt: true, ..ChatInput::default() };
-        let prompt =
-            template.render(&input).map_err(|source| EngineError::Chat { file: file(), source })?;
+        let messages = messages
+            .iter()
+            .map(|message| serde_json::json!({ "role": message.role.name(), "content": message.content }));
+        let input =
+            ChatInput { messages: messages.collect(), add_generation_prompt: true, ..ChatInput::default() };
+        let prompt = template.render(&input).map_err(|source| EngineError::Chat { file: file(), source })?;
         Ok(self.tokenizer.encode_prompt(&prompt, AddSpecial::Yes))
     }
 

@@ -127,6 +127,7 @@ pub fn generate(
     stats.prefill = start.elapsed();
 
     let start = Instant::now();
+    let mut wanted = true;
     let finish = loop {
         if params.max_tokens.is_some_and(|most| stats.answer_tokens as u64 >= most) {
             break Finish::MaxTokens;
@@ -141,6 +142,7 @@ pub fn generate(
         }
         let text = decoder.push(vocabulary, id);
         if on_token(Piece { id: Some(id), text: &text }).is_break() {
+            wanted = false;
             break Finish::Cancelled;
         }
         if params.max_tokens.is_some_and(|most| stats.answer_tokens as u64 >= most) {
@@ -152,10 +154,10 @@ pub fn generate(
         logits = session.read(&[id], true)?;
         stats.decoded_tokens += 1;
     };
+    stats.decode = start.elapsed();
     let rest = decoder.finish();
-    if !rest.is_empty() && on_token(Piece { id: None, text: &rest }).is_break() {
+    if wanted && !rest.is_empty() && on_token(Piece { id: None, text: &rest }).is_break() {
         return Ok((Finish::Cancelled, stats));
     }
-    stats.decode = start.elapsed();
     Ok((finish, stats))
 }
