@@ -52,7 +52,7 @@ pub enum GgufError {
         found: String,
     },
     /// The file has no tensor of this name.
-    #[error("{file}: tensor `{tensor}`: not in this file, which has {count} tensors")]
+    #[error("{file}: tensor `{tensor}`: not found among the {count} of the file")]
     MissingTensor {
         /// The file.
         file: String,

@@ -224,6 +224,7 @@ mod tests {
         assert_eq!(bytes_of(&[1 << 61], 28), overflow(&[1 << 61]));
         // Empty, but its other dimensions overflow.
         assert_eq!(bytes_of(&[1 << 40, 1 << 40, 0], 0), overflow(&[1 << 40, 1 << 40, 0]));
+        assert_eq!(bytes_of(&[0, 1 << 40, 1 << 40], 0), overflow(&[0, 1 << 40, 1 << 40]));
         assert_eq!(bytes_of(&[33], 3), Err(Fault::Row { row: 33, block: 32, name: "Q4_1" }));
         assert_eq!(bytes_of(&[], 8), Err(Fault::Row { row: 1, block: 32, name: "Q8_0" }));
     }
