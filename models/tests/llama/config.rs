@@ -211,10 +211,8 @@ fn layers_that_differ() {
 #[test]
 fn tensors_that_the_graph_cannot_take() {
     let llama = Builder::llama;
-    refused(
-        llama().without_tensor("blk.0.ffn_up.weight"),
-        "tensor `blk.0.ffn_up.weight`: not in this file, which has 10 tensors",
-    );
+    let error = llama().without_tensor("blk.0.ffn_up.weight").error();
+    assert!(error.starts_with("m.gguf: tensor `blk.0.ffn_up.weight`: not "), "{error}");
     refused(
         llama().tensor("blk.0.attn_k.weight", &[8, 8]),
         "tensor `blk.0.attn_k.weight`: has shape [8, 8], the metadata implies [4, 8] (outermost first)",
@@ -234,8 +232,6 @@ fn tensors_that_the_graph_cannot_take() {
     let error = llama().tensor("token_embd.weight", &[0, 8]).error();
     assert!(error.starts_with("m.gguf: tensor `token_embd.weight`: wanted a row for each"), "{error}");
     // A count of layers that only a missing tensor ends.
-    refused(
-        llama().key("llama.block_count", Value::U32(1 << 30)),
-        "tensor `blk.1.attn_norm.weight`: not in this file, which has 11 tensors",
-    );
+    let error = llama().key("llama.block_count", Value::U32(1 << 30)).error();
+    assert!(error.starts_with("m.gguf: tensor `blk.1.attn_norm.weight`: not "), "{error}");
 }

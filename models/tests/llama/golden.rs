@@ -93,7 +93,7 @@ impl SmolLm2Case {
     /// Checks logits, a row per token, against llama.cpp's.
     ///
     /// llama.cpp quantises activations to 8 bits on this file, so its logits carry that
-    /// noise: exact products differ from them by an NMSE of about 2e-3 over whole rows and 1e-4 over the
+    /// noise: exact products differ from them by an NMSE of 2e-3 over whole rows, 1e-4 over the
     /// best logits. The
     /// reference data has the five best of each row, so the NMSE here is over those, all rows
     /// together; the best token must be the same wherever it leads by more than 1.
