@@ -9,6 +9,22 @@
 //! may span, so that [`Tokenizer::encode_prompt`] yields control tokens for the template's own
 //! text only.
 //!
+//! ```
+//! use phobos_tokenizer::{AddSpecial, Tokenizer, TokenizerSpec};
+//!
+//! let spec = TokenizerSpec {
+//!     model: "gpt2".into(),
+//!     pre: "gpt-2".into(),
+//!     tokens: ["a", "b", "ab"].map(Into::into).to_vec(),
+//!     merges: vec!["a b".into()],
+//!     ..TokenizerSpec::default()
+//! };
+//! let tokenizer = Tokenizer::new(&spec)?;
+//! assert_eq!(tokenizer.encode("abb", AddSpecial::No), [2, 1]);
+//! assert_eq!(tokenizer.decode(&[2, 1], true), b"abb");
+//! # Ok::<(), phobos_tokenizer::VocabularyError>(())
+//! ```
+//!
 //! Not here: SentencePiece and WordPiece models, Unicode normalisation (the byte-level models
 //! are run without it), and the `lstrip`/`rstrip` token attributes, which GGUF does not carry.
 

@@ -94,11 +94,15 @@ impl Tokenizer {
     }
 
     /// Encodes a prompt: names of control tokens become control tokens where the template wrote
-    /// them, and ordinary text where a message did. BOS is not added where the prompt already
-    /// begins with it.
-    pub fn encode_prompt(&self, prompt: &RenderedPrompt, add: AddSpecial) -> Vec<u32> {
+    /// them, and ordinary text where a message did.
+    ///
+    /// BOS is added if the file asks for it and the template has not written it; EOS never is,
+    /// for the answer is to follow.
+    pub fn encode_prompt(&self, prompt: &RenderedPrompt) -> Vec<u32> {
         let matching = Matching::Control { barriers: prompt.barriers() };
-        self.finish(self.encode_matching(prompt.text(), matching), add)
+        let mut ids = self.encode_matching(prompt.text(), matching);
+        self.add_bos(&mut ids);
+        ids
     }
 
     fn encode_matching(&self, text: &str, matching: Matching<'_>) -> Vec<u32> {
@@ -120,11 +124,15 @@ impl Tokenizer {
 
     fn finish(&self, mut ids: Vec<u32>, add: AddSpecial) -> Vec<u32> {
         if add == AddSpecial::Yes {
-            if let Some(bos) = self.bos.filter(|bos| ids.first() != Some(bos)) {
-                ids.insert(0, bos);
-            }
+            self.add_bos(&mut ids);
             ids.extend(self.eos);
         }
         ids
+    }
+
+    fn add_bos(&self, ids: &mut Vec<u32>) {
+        if let Some(bos) = self.bos.filter(|bos| ids.first() != Some(bos)) {
+            ids.insert(0, bos);
+        }
     }
 }

@@ -149,6 +149,10 @@ fn supported_pretokenizers() -> String {
     Pretokenizer::names().collect::<Vec<_>>().join(", ")
 }
 
+/// Length of the longest token that is matched as text. It bounds the time per character of text;
+/// real ones have a few dozen bytes.
+const MAX_MATCHED_BYTES: usize = 1024;
+
 /// The tokens of a model, checked.
 #[derive(Clone, Debug)]
 pub struct Vocabulary {
@@ -306,7 +310,8 @@ impl Vocabulary {
 
     /// Tokens that are matched as text rather than merged: (id, text, whether it is a control
     /// token). Tokens of one character are left out of the control tokens: nothing could be put
-    /// inside one to tell a user's text from a template's.
+    /// inside one to tell a user's text from a template's. Left out are also tokens longer than
+    /// [`MAX_MATCHED_BYTES`].
     pub(crate) fn matched(&self) -> impl Iterator<Item = (u32, &str, bool)> {
         (0u32..).zip(&self.tokens).filter_map(|(id, token)| {
             let control = token.is_control();
@@ -315,7 +320,8 @@ impl Vocabulary {
             }
             let text = std::str::from_utf8(&token.bytes).ok()?;
             let enough = if control { 2 } else { 1 };
-            (text.chars().count() >= enough).then_some((id, text, control))
+            let fits = text.chars().count() >= enough && text.len() <= MAX_MATCHED_BYTES;
+            fits.then_some((id, text, control))
         })
     }
 

@@ -54,14 +54,14 @@ impl Markers {
             // A name that begins here and ends behind.
             for (at, c) in part.char_indices().rev().take(self.longest) {
                 let end = part.get(at..).unwrap_or("");
-                if is_structural(end) && self.forward.continues(end.bytes()) {
+                if self.forward.continues(end.bytes()) && is_structural(end) {
                     places.push(start + at + c.len_utf8());
                 }
             }
             // A name that begins before and ends here.
             for (at, c) in part.char_indices().take(self.longest) {
                 let head = part.get(..at + c.len_utf8()).unwrap_or("");
-                if is_structural(head) && self.backward.continues(head.bytes().rev()) {
+                if self.backward.continues(head.bytes().rev()) && is_structural(head) {
                     places.push(start);
                     break;
                 }
@@ -125,7 +125,8 @@ impl<'m> Guard<'m> {
 
     /// The mark: the first noncharacter that is not taken.
     pub(super) fn mark(&self) -> Option<char> {
-        MARKS.into_iter().nth(self.taken.trailing_ones() as usize)
+        let mut marks = MARKS;
+        marks.nth(self.taken.trailing_ones() as usize)
     }
 
     /// A copy of `value` with marks in its strings.
@@ -229,7 +230,7 @@ mod tests {
         let mut guard = Guard::new(&markers, ["\u{fdd1}"].into_iter());
         guard.reserve(&json!(["\u{fdd0}<s>"]));
         assert_eq!(guard.mark(), Some('\u{fdd2}'));
-        guard.reserve_text(&MARKS.into_iter().collect::<String>());
+        guard.reserve_text(&MARKS.collect::<String>());
         assert_eq!(guard.mark(), None);
         assert_eq!(guard.protect(&json!("<s>")), Err(ChatError::NoMarkLeft));
         assert_eq!(guard.protect(&json!("fine")), Ok(json!("fine")));

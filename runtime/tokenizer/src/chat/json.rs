@@ -6,7 +6,7 @@ use minijinja::{Error, ErrorKind};
 
 /// Bytes that one call may write. A list that holds another twice, and so on, is small in memory
 /// but large in text.
-const MAX_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 16 << 20;
 /// How deep values may nest.
 const MAX_DEPTH: usize = 128;
 /// Spaces of indentation per level.

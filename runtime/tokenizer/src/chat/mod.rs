@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Kwargs, Serde, Value};
+use minijinja::value::{Kwargs, Serde, Value, ValueKind};
 use minijinja::{Environment, ErrorKind, State};
 use serde_json::Map;
 use thiserror::Error;
@@ -21,8 +21,8 @@ use thiserror::Error;
 use guard::{Guard, Markers};
 
 /// What a render may spend; see [`Environment::set_fuel`]. Bounds its time (seconds) and its
-/// memory (half a gigabyte), which a hostile template could otherwise use up.
-const FUEL: u64 = 8_000_000;
+/// memory (a gigabyte), which a hostile template could otherwise use up.
+const FUEL: u64 = 16_000_000;
 
 /// The texts of a vocabulary that a template has to do with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -125,6 +125,9 @@ pub struct ChatTemplate {
 /// The name of the one template of the environment.
 const NAME: &str = "chat_template";
 
+/// Variables that [`ChatInput::extra`] does not set.
+const OWN_VARIABLES: [&str; 5] = ["messages", "tools", "add_generation_prompt", "bos_token", "eos_token"];
+
 impl ChatTemplate {
     /// Compiles `source`. `special` must be that of the vocabulary that the prompts are encoded
     /// with ([`crate::Tokenizer::special_texts`]): its control tokens are what messages are
@@ -138,6 +141,8 @@ impl ChatTemplate {
         environment.set_fuel(Some(FUEL));
         environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.add_function("raise_exception", raise_exception);
+        environment.add_test("iterable", is_iterable);
+        environment.add_test("sequence", is_sequence);
         environment
             .add_template_owned(NAME, generation_tag::neutralise(source))
             .map_err(|error| compile_error(&error))?;
@@ -160,9 +165,10 @@ impl ChatTemplate {
     /// Names of control tokens in strings of the input (keys and values, at any depth) come out
     /// as text, guarded by barriers; so do names that such a string and the text around it make
     /// together. While the template runs, they hold a noncharacter, so a template cannot find
-    /// them by string operations. Two things are beyond the guard: a template that cuts a
-    /// message up and joins the parts to a name that the message did not contain, and one that
-    /// itself writes both ends of a name around a plain word of the input, as `<|{{ role }}|>`.
+    /// them by string operations. Two things are beyond the guard: a template that makes a name
+    /// out of a message that did not contain it (by taking out what parts it, or by changing
+    /// case), and one that writes both ends of a name around a plain word of the input, as
+    /// `<|{{ role }}|>`.
     pub fn render(&self, input: &ChatInput) -> Result<RenderedPrompt, ChatError> {
         if !input.messages.is_array() {
             return Err(ChatError::NotAnArray);
@@ -179,7 +185,7 @@ impl ChatTemplate {
         }
 
         let mut context: Vec<(String, Value)> = vec![("documents".into(), Value::from(()))];
-        for (name, value) in &input.extra {
+        for (name, value) in input.extra.iter().filter(|(name, _)| !OWN_VARIABLES.contains(&name.as_str())) {
             context.push((name.clone(), Value::from(Serde(guard.protect(value)?))));
         }
         let tools = match &input.tools {
@@ -224,6 +230,17 @@ struct Raised(String);
 
 fn raise_exception(_: &State, message: String) -> Result<Value, minijinja::Error> {
     Err(minijinja::Error::new(ErrorKind::InvalidOperation, message.clone()).with_source(Raised(message)))
+}
+
+/// As in Python, where `None` has no iterator.
+fn is_iterable(value: &Value) -> bool {
+    !value.is_none() && value.try_iter().is_ok()
+}
+
+/// As in Python, where whatever has a length and items is one.
+fn is_sequence(value: &Value) -> bool {
+    use ValueKind::{Bytes, Map, Seq, String, Undefined};
+    matches!(value.kind(), Seq | String | Bytes | Map | Undefined)
 }
 
 fn compile_error(error: &minijinja::Error) -> ChatError {

@@ -1,6 +1,6 @@
 //! A small vocabulary in the layout of the real ones: 256 bytes, a few merges, control tokens.
 
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use phobos_tokenizer::{TokenType, Tokenizer, TokenizerSpec};
 
