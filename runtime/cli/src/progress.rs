@@ -1,8 +1,8 @@
 //! Progress on standard error: a bar on a terminal, plain lines otherwise.
 
 use std::{
-    cell::RefCell,
     io::{self, IsTerminal},
+    sync::{Mutex, PoisonError},
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -14,7 +14,7 @@ use crate::output;
 /// that a log stays short.
 pub struct Reporter {
     bar: Option<ProgressBar>,
-    last_tenth: RefCell<Option<usize>>,
+    last_tenth: Mutex<Option<usize>>,
 }
 
 impl Default for Reporter {
@@ -26,7 +26,7 @@ impl Default for Reporter {
             bar.set_message("compiling kernels");
             bar
         });
-        Reporter { bar, last_tenth: RefCell::new(None) }
+        Reporter { bar, last_tenth: Mutex::new(None) }
     }
 }
 
@@ -44,7 +44,9 @@ impl Reporter {
             }
             None => {
                 let tenth = Some(done * 10 / total.max(1));
-                if self.last_tenth.replace(tenth) != tenth {
+                let mut last = self.last_tenth.lock().unwrap_or_else(PoisonError::into_inner);
+                if *last < tenth {
+                    *last = tenth;
                     output::note(&format!("compiling kernels {done}/{total}"));
                 }
             }

@@ -19,10 +19,10 @@ fn tiny() -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// A command with nothing of the caller's environment that matters.
+/// A command with nothing of the caller's environment that matters, and no kernel cache.
 fn command(program: &str, args: &[&str]) -> Command {
     let mut command = Command::new(program);
-    command.args(args).env_remove("PHOBOS_DEVICE").stdin(Stdio::null());
+    command.args(args).env_remove("PHOBOS_DEVICE").env("PHOBOS_KERNEL_CACHE_DIR", "").stdin(Stdio::null());
     command
 }
 
@@ -196,9 +196,11 @@ fn ctrl_c_while_kernels_are_compiled_exits_with_130() {
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(130), ""));
 }
 
-/// Runs with the real compiler; `None`, and a word on standard error, when it is not built.
-fn with_compiler(args: &[&str], input: &str) -> Option<Output> {
+/// Runs with the real compiler and a kernel cache; `None`, and a word on standard error, when
+/// there is no compiler.
+fn with_compiler(cache: &Path, args: &[&str], input: &str) -> Option<Output> {
     let mut child = command(CLI, args)
+        .env("PHOBOS_KERNEL_CACHE_DIR", cache)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -218,24 +220,29 @@ fn with_compiler(args: &[&str], input: &str) -> Option<Output> {
 
 #[test]
 fn only_the_models_text_goes_to_standard_output() {
-    let tiny = tiny();
+    let (tiny, cache) = (tiny(), tempfile::tempdir().unwrap());
     let args = ["--gguf", &tiny, "--raw", "-n", "5", "-t", "0", "--kv", "f32", "hello world"];
-    let Some(first) = with_compiler(&args, "") else { return };
-    let stderr = text(&first.stderr);
-    assert!(first.status.success(), "{stderr}");
+    let Some(cold) = with_compiler(cache.path(), &args, "") else { return };
+    let stderr = text(&cold.stderr);
+    assert!(cold.status.success(), "{stderr}");
     assert!(stderr.starts_with("compiling kernels 0/"), "{stderr}");
     assert!(stderr.contains("tokens/s") && stderr.contains("cut at --num"), "{stderr}");
-    assert!(text(&first.stdout).ends_with('\n'));
-    assert!(!text(&first.stdout).contains("compiling"));
+    assert!(text(&cold.stdout).ends_with('\n'));
+    assert!(!text(&cold.stdout).contains("compiling"));
 
-    // The same answer with another number of threads and without a map.
+    // The same answer from a warm cache, with another number of threads and without a map.
     let more = [&args[..], &["--threads", "1", "--no-mmap"]].concat();
-    assert_eq!(with_compiler(&more, "").unwrap().stdout, first.stdout);
+    let warm = with_compiler(cache.path(), &more, "").unwrap();
+    assert_eq!(warm.stdout, cold.stdout);
+    let stderr = text(&warm.stderr);
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.starts_with("prompt "), "{stderr}");
 }
 
 #[test]
 fn a_model_without_a_chat_template_has_no_conversation() {
-    let Some(output) = with_compiler(&["--gguf", &tiny()], "hello\n") else { return };
+    let cache = tempfile::tempdir().unwrap();
+    let Some(output) = with_compiler(cache.path(), &["--gguf", &tiny()], "hello\n") else { return };
     assert_fails(&output, 2, &["llama-f32.gguf: no chat template"]);
 }
 
@@ -249,7 +256,8 @@ fn a_conversation_with_smollm2() {
     let args = ["--gguf", model.to_str().unwrap(), "-t", "0", "-n", "8"];
     let question = "What is the capital of France?";
     let lines = format!("{question}\nAnd of Italy?\n/wat\n/reset\n{question}\n/exit\nnever read\n");
-    let Some(output) = with_compiler(&args, &lines) else { return };
+    let cache = tempfile::tempdir().unwrap();
+    let Some(output) = with_compiler(cache.path(), &args, &lines) else { return };
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{stderr}");
     let rates: Vec<&str> = stderr.lines().filter(|line| line.contains("tokens/s")).collect();

@@ -2,13 +2,18 @@
 
 use std::{path::Path, sync::Arc};
 
-use phobos_artifact::{KernelSource, WorkerOptions, WorkerPool, worker::compile_all};
+use phobos_artifact::{CompileRequest, KernelSource, WorkerOptions, WorkerPool};
 use phobos_device::{Device, DeviceError};
 use phobos_gguf::{GgufFile, OpenOptions};
-use phobos_models::{Architecture, Model, Settings, kernels::KernelSet};
+use phobos_kernel_cache::CachedSource;
+use phobos_models::{Architecture, Model, Settings};
 use phobos_tokenizer::{AddSpecial, ChatError, ChatInput, ChatTemplate, Tokenizer};
 
-use crate::{EngineError, Session, vocabulary};
+use crate::{
+    EngineError, Session,
+    kernels::{Kernels, Meter, Metered, Progress},
+    vocabulary,
+};
 
 /// How a model runs.
 #[derive(Clone, Debug)]
@@ -27,18 +32,6 @@ impl Default for EngineOptions {
     fn default() -> EngineOptions {
         EngineOptions { device: "host".to_owned(), threads: None, mmap: true, settings: Settings::default() }
     }
-}
-
-/// How far loading has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// Kernels compiled so far; the first report has `done` 0.
-    Kernels {
-        /// Kernels there are.
-        done: usize,
-        /// Kernels wanted.
-        total: usize,
-    },
 }
 
 /// Who says something in a conversation.
@@ -83,20 +76,24 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Loads the model at `path` on the device of `options`; kernels come from
-    /// `phobos-compile` workers. `progress` is called on this thread.
+    /// Loads the model at `path` on the device of `options`. Kernels come from the kernel
+    /// cache, and from `phobos-compile` workers where it lacks them; `progress` is called
+    /// once there is one to compile, on any thread.
     ///
     /// # Errors
     /// What is wrong with the file is found before a kernel is compiled.
     pub fn load(
         path: &Path,
         options: &EngineOptions,
-        progress: &dyn Fn(Progress),
+        progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Engine, EngineError> {
         let device_options = phobos_device::OpenOptions { threads: options.threads };
         let device = phobos_device::open(&options.device, &device_options)?;
-        let source = WorkerPool::new(WorkerOptions::default());
-        Engine::load_with(path, options, device, &source, progress)
+        let meter = Meter::new(progress);
+        let pool = WorkerPool::new(WorkerOptions::default());
+        let source = CachedSource::from_environment(Metered { source: pool, meter: &meter });
+        let again = |request: &CompileRequest, reason: &DeviceError| source.refused(request, reason);
+        Engine::assemble(path, options, device, &Kernels { source: &source, again: &again, meter: &meter })
     }
 
     /// Loads the model at `path` on `device`, with kernels of `source`.
@@ -105,7 +102,19 @@ impl Engine {
         options: &EngineOptions,
         device: Arc<dyn Device>,
         source: &dyn KernelSource,
-        progress: &dyn Fn(Progress),
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Engine, EngineError> {
+        let meter = Meter::new(progress);
+        let source = Metered { source, meter: &meter };
+        let again = |request: &CompileRequest, _: &DeviceError| source.get(request);
+        Engine::assemble(path, options, device, &Kernels { source: &source, again: &again, meter: &meter })
+    }
+
+    fn assemble(
+        path: &Path,
+        options: &EngineOptions,
+        device: Arc<dyn Device>,
+        kernels: &Kernels<'_>,
     ) -> Result<Engine, EngineError> {
         let file = GgufFile::open(path, OpenOptions { mmap: options.mmap })?;
         let architecture = phobos_models::open(&file, &options.settings)?;
@@ -114,7 +123,7 @@ impl Engine {
         if tokens as u64 > vocabulary {
             return Err(EngineError::VocabularySize { file: file.name().to_owned(), tokens, vocabulary });
         }
-        let kernels = kernels(&*architecture, &*device, source, progress)?;
+        let kernels = kernels.load(&*architecture, &*device)?;
         let model = architecture.load(&file, Arc::clone(&device), &kernels)?;
         let template = tokenizer.chat_template();
         let file = file.name().to_owned();
@@ -168,7 +177,7 @@ impl Engine {
         let input =
             ChatInput { messages: messages.collect(), add_generation_prompt: true, ..ChatInput::default() };
         let prompt = template.render(&input).map_err(|source| EngineError::Chat { file: file(), source })?;
-        Ok(self.tokenizer.encode_prompt(&prompt, AddSpecial::Yes))
+        Ok(self.tokenizer.encode_prompt(&prompt))
     }
 
     /// The tokens of `text` as a prompt of its own. Names of control tokens in it are
@@ -181,25 +190,4 @@ impl Engine {
     pub fn session(&self) -> Result<Session, EngineError> {
         Ok(Session::new(Arc::clone(&self.model).sequence()?))
     }
-}
-
-/// Compiles and loads every kernel of the model for the device's best chip.
-fn kernels(
-    architecture: &dyn Architecture,
-    device: &dyn Device,
-    source: &dyn KernelSource,
-    progress: &dyn Fn(Progress),
-) -> Result<KernelSet, EngineError> {
-    let chip = *device.chips().first().ok_or_else(|| DeviceError::Unavailable {
-        device: device.name().to_owned(),
-        reason: "it runs no chip that kernels are compiled for".to_owned(),
-    })?;
-    let requests = architecture.requests(chip);
-    let report = |done, total| progress(Progress::Kernels { done, total });
-    let artifacts = compile_all(source, &requests, &report);
-    let mut kernels = KernelSet::default();
-    for (role, artifact) in architecture.roles().iter().zip(artifacts) {
-        kernels.insert(*role, device.load(&artifact?)?);
-    }
-    Ok(kernels)
 }

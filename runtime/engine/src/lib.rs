@@ -11,14 +11,16 @@
 mod engine;
 mod error;
 mod generate;
+mod kernels;
 pub mod random;
 pub mod sampler;
 mod session;
 mod vocabulary;
 
-pub use engine::{Engine, EngineOptions, Message, Progress, Role};
+pub use engine::{Engine, EngineOptions, Message, Role};
 pub use error::EngineError;
 pub use generate::{Finish, GenerateParams, Piece, Stats, generate};
+pub use kernels::Progress;
 pub use sampler::SamplingParams;
 pub use session::Session;
 pub use vocabulary::tokenizer;

@@ -6,11 +6,10 @@
 mod oracle;
 
 use std::{
-    cell::RefCell,
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -184,16 +183,39 @@ fn an_empty_prompt_is_an_error() {
 #[test]
 fn every_kernel_is_requested_once_and_reported() {
     let source = OracleSource::default();
-    let reports = RefCell::new(Vec::new());
+    let reports = Mutex::new(Vec::new());
     let progress = |report| {
         let Progress::Kernels { done, total } = report;
-        reports.borrow_mut().push((done, total));
+        reports.lock().unwrap().push((done, total));
     };
     let device = Arc::new(OracleDevice::default());
     Engine::load_with(&tiny(), &options(64, 64), device, &source, &progress).unwrap();
     let total = source.requests.load(Ordering::Relaxed);
     assert!(total > 10);
-    assert_eq!(*reports.borrow(), (0..=total).map(|done| (done, total)).collect::<Vec<_>>());
+    let reports = reports.into_inner().unwrap();
+    assert!(reports.iter().all(|report| report.1 == total));
+    for done in 1..=total {
+        assert!(reports.contains(&(done, total)), "{done} of {total} in {reports:?}");
+    }
+}
+
+#[test]
+fn an_artifact_that_the_device_refuses_is_asked_for_once_more() {
+    let result = |refusals: usize| {
+        let device = Arc::new(OracleDevice::default());
+        device.refusals.store(refusals, Ordering::Relaxed);
+        let source = OracleSource::default();
+        let engine = Engine::load_with(&tiny(), &options(64, 1), device, &source, &|_| {});
+        (engine.map(|_| ()), source.requests.load(Ordering::Relaxed))
+    };
+    let (ok, requests) = result(0);
+    ok.unwrap();
+    let (ok, again) = result(1);
+    ok.unwrap();
+    assert_eq!(again, requests + 1);
+    let (error, _) = result(2);
+    let error = error.unwrap_err();
+    assert!(!error.is_input() && error.to_string().contains("bad artifact: refused"), "{error}");
 }
 
 #[test]
