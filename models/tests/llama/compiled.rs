@@ -15,7 +15,7 @@ use phobos_models::{
 
 use crate::{
     golden::{Tiny, argmax, nmse, smollm2, smollm2_model},
-    graph::{assert_matches, load, settings},
+    graph::{assert_matches, assert_other_shapes, load, settings},
 };
 
 /// A compiler and the host device, or why there are none.
@@ -51,6 +51,12 @@ fn tiny_logits_match_llama_cpp_in_chunks_of_1_3_and_64() {
         let nmse = nmse(widen(&chunked), widen(&single));
         assert!(nmse < 1e-10, "chunk {chunk} against token by token: NMSE {nmse:e}");
     }
+}
+
+#[test]
+fn other_shapes_match_the_plain_reference() {
+    let Some((source, device)) = compiler() else { return };
+    assert_other_shapes(device, &source, 1e-9);
 }
 
 #[test]

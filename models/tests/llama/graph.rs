@@ -9,8 +9,10 @@ use phobos_gguf::{GgufFile, OpenOptions};
 use phobos_models::{Activations, Logits, Model, ModelError, Settings, kernels::KernelSet};
 
 use crate::{
+    builder::{Builder, Value},
     golden::{Tiny, argmax, nmse},
     oracle::{OracleDevice, OracleSource},
+    reference::Reference,
 };
 
 pub fn settings(kv: DType, chunk: u64) -> Settings {
@@ -24,14 +26,22 @@ pub fn load(
     device: Arc<dyn Device>,
     source: &dyn KernelSource,
 ) -> Arc<dyn Model> {
-    let file = GgufFile::open(path, OpenOptions::default()).unwrap();
-    let model = phobos_models::open(&file, settings).unwrap();
+    load_file(&GgufFile::open(path, OpenOptions::default()).unwrap(), settings, device, source)
+}
+
+fn load_file(
+    file: &GgufFile,
+    settings: &Settings,
+    device: Arc<dyn Device>,
+    source: &dyn KernelSource,
+) -> Arc<dyn Model> {
+    let model = phobos_models::open(file, settings).unwrap();
     let mut kernels = KernelSet::default();
     for (role, request) in model.roles().iter().zip(model.requests(device.chips()[0])) {
         let artifact = source.get(&request).unwrap();
         kernels.insert(*role, device.load(&artifact).unwrap());
     }
-    model.load(&file, device, &kernels).unwrap()
+    model.load(file, device, &kernels).unwrap()
 }
 
 fn on_oracle(settings: &Settings) -> (Arc<OracleDevice>, Arc<dyn Model>) {
@@ -60,6 +70,46 @@ fn logits_match_llama_cpp_in_chunks_of_any_size() {
         assert_eq!(logits.len(), tiny.logits.len() * 288);
         assert_matches(&logits, &tiny, 1e-8, &format!("chunk {chunk}"));
     }
+}
+
+/// Checks shapes that the tiny model has not against the plain reference.
+pub fn assert_other_shapes(device: Arc<dyn Device>, source: &dyn KernelSource, limit: f64) {
+    let llama = Builder::llama;
+    let heads = |heads: u64, kv_heads: u64, head: u64| {
+        let (q, k) = (heads * head, kv_heads * head);
+        llama()
+            .key("llama.attention.head_count", Value::U32(heads as u32))
+            .key("llama.attention.head_count_kv", Value::U32(kv_heads as u32))
+            .key("llama.attention.key_length", Value::U32(head as u32))
+            .key("llama.attention.value_length", Value::U32(head as u32))
+            .tensor("blk.0.attn_q.weight", &[q, 8])
+            .tensor("blk.0.attn_k.weight", &[k, 8])
+            .tensor("blk.0.attn_v.weight", &[k, 8])
+            .tensor("blk.0.attn_output.weight", &[8, q])
+    };
+    for (name, builder) in [
+        ("tied output", llama()),
+        ("own output", llama().tensor("output.weight", &[10, 8])),
+        ("heads wider than the model", heads(3, 3, 6)),
+        ("one key head for six", heads(6, 1, 4)),
+        ("two key heads for six", heads(6, 2, 4)),
+        ("half of a head rotated", heads(2, 1, 8).key("llama.rope.dimension_count", Value::U32(4))),
+        ("another rope base", llama().key("llama.rope.freq_base", Value::F32(50.0))),
+    ] {
+        let file = builder.file();
+        let tokens = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8];
+        let settings = Settings { context: Some(16), kv: DType::F32, chunk: 5, ..Settings::default() };
+        let model = load_file(&file, &settings, Arc::clone(&device), source);
+        let logits = model.sequence().unwrap().forward(&tokens, Logits::All).unwrap();
+        let expected = Reference::new(&file).forward(&tokens);
+        let nmse = nmse(logits.into_iter().map(f64::from), expected.into_iter().flatten());
+        assert!(nmse < limit, "{name}: NMSE {nmse:e}");
+    }
+}
+
+#[test]
+fn other_shapes_match_the_plain_reference() {
+    assert_other_shapes(Arc::new(OracleDevice::default()), &OracleSource::default(), 1e-10);
 }
 
 #[test]

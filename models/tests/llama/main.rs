@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod builder;
 mod compiled;
 mod config;
 mod golden;

@@ -20,7 +20,10 @@ pub struct Reference {
 
 impl Reference {
     pub fn open(path: &std::path::Path) -> Reference {
-        let file = GgufFile::open(path, OpenOptions::default()).unwrap();
+        Reference::new(&GgufFile::open(path, OpenOptions::default()).unwrap())
+    }
+
+    pub fn new(file: &GgufFile) -> Reference {
         let keys = file.metadata();
         let count = |name: &str| keys.require::<usize>(&format!("llama.{name}")).unwrap();
         let (width, heads) = (count("embedding_length"), count("attention.head_count"));
