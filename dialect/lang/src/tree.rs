@@ -287,7 +287,7 @@ pub struct Expr {
 pub enum ExprKind {
     /// An integer literal.
     Int(u64),
-    /// A literal with a point or an exponent, or `inf`.
+    /// A literal with a point or an exponent. (`inf` is a name.)
     Float(f64),
     /// `true` or `false`.
     Bool(bool),

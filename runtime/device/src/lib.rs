@@ -10,7 +10,7 @@
 //! - `conformance` (feature `conformance`) is the suite that every device must pass.
 
 mod buffer;
-#[cfg(feature = "conformance")]
+#[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod device;
 mod error;

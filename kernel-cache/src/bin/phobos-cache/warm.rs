@@ -95,11 +95,12 @@ pub(crate) fn run(arguments: Warm, out: &mut dyn Write) -> Result<(), ToolError>
         }
     }
     let statistics = warming.cache.statistics();
+    let compiled = (results.len() as u64).saturating_sub(failed).saturating_sub(statistics.hits);
     writeln!(
         out,
         "{}: {} compiled, {} already there, {failed} failed",
         store.root().display(),
-        kernels(statistics.compiles.saturating_sub(failed.min(statistics.compiles))),
+        kernels(compiled),
         statistics.hits,
     )?;
     if failed > 0 || bad_recipes > 0 || statistics.unstored > 0 { Err(ToolError::Reported) } else { Ok(()) }

@@ -166,6 +166,11 @@ impl Drop for Loop<'_> {
             inside = state.load(Ordering::Acquire) & INSIDE;
             looks = looks.min(20_000);
         }
+        if thread::panicking() {
+            // The launching thread's own panic is on its way; a worker's must not wait for the
+            // next loop.
+            *self.0.panicked.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
     }
 }
 

@@ -19,7 +19,7 @@ pub fn compile_c(source: &str) -> Option<Vec<u8>> {
     std::fs::write(&input, source).unwrap();
     for compiler in ["cc", "gcc", "clang", "clang-22"] {
         let run = Command::new(compiler)
-            .args(["-shared", "-fPIC", "-O2", "-nostdlib", "-ffp-contract=off", "-o"])
+            .args(["-shared", "-fPIC", "-O2", "-nostdlib", "-ffp-contract=off", "-fno-math-errno", "-o"])
             .args([&output, &input])
             .output();
         match run {

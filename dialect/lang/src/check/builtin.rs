@@ -1,0 +1,937 @@
+//! The builtins: one table of what there is, and the typing of each call.
+
+use phobos_artifact::{DType, Element};
+
+use super::{
+    Checker, convert,
+    operand::{Kind, Operand},
+    show::Dims,
+};
+use crate::{
+    diagnostics::{Code, Diagnostic, nearest},
+    span::Span,
+    tree::{self, Arg, ExprKind as Source, Ident},
+    typed::{BinaryOp, Dim, Expr, ExprKind, MathOp, Precision, ReduceOp, StmtKind, TensorId, TileType, Type},
+};
+
+/// What SPEC.md and `--explain` say of a builtin.
+#[derive(Clone, Copy, Debug)]
+pub struct BuiltinInfo {
+    /// The name.
+    pub name: &'static str,
+    /// The parameters and the result.
+    pub signature: &'static str,
+    /// What it computes.
+    pub doc: &'static str,
+    which: Builtin,
+    /// The fewest and the most positional arguments.
+    arity: (usize, usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Builtin {
+    ProgramId,
+    Dot {
+        transposed: bool,
+    },
+    Math(MathOp),
+    Binary(BinaryOp),
+    Where,
+    Fma,
+    Reduce(ReduceOp),
+    RowReduce(ReduceOp),
+    ArgReduce {
+        max: bool,
+    },
+    CumSum,
+    Tril,
+    Transpose,
+    Flat,
+    Reshape,
+    Broadcast,
+    Iota,
+    AtomicAdd,
+    /// A statement and not a value.
+    Statement,
+    /// Known, but not implemented.
+    NotYet,
+}
+
+const fn entry(
+    name: &'static str,
+    which: Builtin,
+    arity: (usize, usize),
+    signature: &'static str,
+    doc: &'static str,
+) -> BuiltinInfo {
+    BuiltinInfo { name, signature, doc, which, arity }
+}
+
+const fn math(name: &'static str, op: MathOp, doc: &'static str) -> BuiltinInfo {
+    entry(name, Builtin::Math(op), (1, 1), "(x: float) -> float", doc)
+}
+
+const fn reduce(name: &'static str, op: ReduceOp, doc: &'static str) -> BuiltinInfo {
+    entry(name, Builtin::Reduce(op), (2, 2), "(x: tile, axis: int) -> tile", doc)
+}
+
+/// Every builtin. Where a signature says `float` or `number`, scalars and tiles of
+/// any rank are meant, broadcast together.
+pub const BUILTINS: &[BuiltinInfo] = &[
+    entry(
+        "program_id",
+        Builtin::ProgramId,
+        (1, 1),
+        "(axis: 0, 1 or 2) -> index",
+        "The position of this program in the grid.",
+    ),
+    entry(
+        "dot",
+        Builtin::Dot { transposed: false },
+        (2, 2),
+        "(a: tile[M, K], b: tile[K, N], precision = tf32 | tf32x3 | f16) -> tile[M, N]",
+        "Matrix product. The narrower float operand widens exactly; f16, bf16 and block operands accumulate in f32 (in f16 into a declared f16 tile), i8, u8 and i16 in i32.",
+    ),
+    entry(
+        "dot_t",
+        Builtin::Dot { transposed: true },
+        (2, 2),
+        "(a: tile[M, K], b: tile[N, K], precision = tf32 | tf32x3 | f16) -> tile[M, N]",
+        "Matrix product with b transposed; b may be a tile of a block format.",
+    ),
+    math("exp", MathOp::Exp, "e to the x."),
+    math("exp2", MathOp::Exp2, "2 to the x."),
+    math("log", MathOp::Log, "The natural logarithm; NaN below 0, -inf at 0."),
+    math("sqrt", MathOp::Sqrt, "The square root; NaN below 0."),
+    math("rsqrt", MathOp::Rsqrt, "1 / sqrt(x)."),
+    math("tanh", MathOp::Tanh, "The hyperbolic tangent."),
+    math("sigmoid", MathOp::Sigmoid, "1 / (1 + exp(-x))."),
+    math("silu", MathOp::Silu, "x * sigmoid(x)."),
+    math("gelu", MathOp::Gelu, "The tanh form of GELU: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."),
+    math("floor", MathOp::Floor, "The greatest integer that is not greater."),
+    math("ceil", MathOp::Ceil, "The least integer that is not less."),
+    math("round", MathOp::Round, "The nearest integer, ties to even."),
+    entry(
+        "abs",
+        Builtin::Math(MathOp::Abs),
+        (1, 1),
+        "(x: number) -> number",
+        "The absolute value; the least integer stays itself.",
+    ),
+    entry(
+        "min",
+        Builtin::Binary(BinaryOp::Min),
+        (2, 2),
+        "(a: number, b: number) -> number",
+        "The smaller, elementwise; NaN if one is NaN.",
+    ),
+    entry(
+        "max",
+        Builtin::Binary(BinaryOp::Max),
+        (2, 2),
+        "(a: number, b: number) -> number",
+        "The greater, elementwise; NaN if one is NaN.",
+    ),
+    entry("tmax", Builtin::Binary(BinaryOp::Max), (2, 2), "(a: tile, b: tile) -> tile", "The same as max."),
+    entry(
+        "where",
+        Builtin::Where,
+        (3, 3),
+        "(c: bool, a, b) -> a or b",
+        "a where c holds and b elsewhere, elementwise; both are evaluated.",
+    ),
+    entry("fma", Builtin::Fma, (3, 3), "(a: float, b: float, c: float) -> float", "a * b + c, rounded once."),
+    entry(
+        "rowmax",
+        Builtin::RowReduce(ReduceOp::Max),
+        (1, 1),
+        "(x: tile) -> tile",
+        "The greatest along the last axis, which stays with extent 1.",
+    ),
+    entry(
+        "rowsum",
+        Builtin::RowReduce(ReduceOp::Sum),
+        (1, 1),
+        "(x: tile) -> tile",
+        "The sum along the last axis, which stays with extent 1.",
+    ),
+    reduce("sum", ReduceOp::Sum, "The sum along an axis, which stays with extent 1."),
+    reduce("prod", ReduceOp::Prod, "The product along an axis."),
+    reduce("reduce_max", ReduceOp::Max, "The greatest along an axis; NaN if one is NaN."),
+    reduce("reduce_min", ReduceOp::Min, "The least along an axis; NaN if one is NaN."),
+    reduce("any", ReduceOp::Any, "Whether one element of a bool tile holds, along an axis."),
+    reduce("all", ReduceOp::All, "Whether every element of a bool tile holds, along an axis."),
+    entry(
+        "argmax",
+        Builtin::ArgReduce { max: true },
+        (2, 2),
+        "(x: tile, axis: int) -> tile<i32>",
+        "The position of the greatest along an axis: the first of equals, or the first NaN.",
+    ),
+    entry(
+        "argmin",
+        Builtin::ArgReduce { max: false },
+        (2, 2),
+        "(x: tile, axis: int) -> tile<i32>",
+        "The position of the least along an axis: the first of equals, or the first NaN.",
+    ),
+    entry(
+        "cumsum",
+        Builtin::CumSum,
+        (1, 2),
+        "(x: tile, axis: int = 0) -> tile",
+        "The inclusive sum along an axis; down the rows without one.",
+    ),
+    entry(
+        "tril",
+        Builtin::Tril,
+        (1, 1),
+        "(x: tile[R, C]) -> tile[R, C]",
+        "The lower triangle with the diagonal, 0 above it.",
+    ),
+    entry("transpose", Builtin::Transpose, (1, 1), "(x: tile[R, C]) -> tile[C, R]", "The axes swapped."),
+    entry(
+        "flat",
+        Builtin::Flat,
+        (1, 1),
+        "(x: tile) -> tile[1, n]",
+        "The tile as one row, in row-major order.",
+    ),
+    entry(
+        "reshape",
+        Builtin::Reshape,
+        (2, 2),
+        "(x: tile, [dims]) -> tile[dims]",
+        "The same elements in row-major order; the numbers of elements are equal.",
+    ),
+    entry(
+        "broadcast",
+        Builtin::Broadcast,
+        (2, 2),
+        "(x, [dims]) -> tile[dims]",
+        "A scalar, or a tile with axes of extent 1, stretched.",
+    ),
+    entry(
+        "iota",
+        Builtin::Iota,
+        (2, 2),
+        "([dims], axis: int) -> tile<i32>[dims]",
+        "The position along an axis.",
+    ),
+    entry(
+        "atomic_add",
+        Builtin::AtomicAdd,
+        (3, 9),
+        "(t: tensor<i32>, i, ..., v: i32) -> i32",
+        "Adds v to the element t[i, ...] as one step; the value before.",
+    ),
+    entry(
+        "grid_barrier",
+        Builtin::Statement,
+        (1, 1),
+        "(bar: tensor<i32>)",
+        "Waits for all programs of the grid; bar has 2 or more elements, 0 at first. Needs @persistent.",
+    ),
+    entry(
+        "assert",
+        Builtin::Statement,
+        (2, 2),
+        "(c: bool, \"text\")",
+        "Stops the launch with the text in debug builds when c does not hold.",
+    ),
+    entry("print", Builtin::NotYet, (0, 9), "(...)", "Prints values in debug builds."),
+    entry(
+        "quantize",
+        Builtin::NotYet,
+        (2, 2),
+        "(x: tile<f32>, format) -> tile<format>",
+        "Rounds to a block format.",
+    ),
+    entry(
+        "qdot_t",
+        Builtin::NotYet,
+        (2, 9),
+        "(a, b, ...) -> tile",
+        "Integer dot of Q8_0 operands with a scale per 32.",
+    ),
+    entry("qmma_t", Builtin::NotYet, (2, 9), "(a, b, ...) -> tile", "The same on tensor cores."),
+    entry("concat", Builtin::NotYet, (2, 9), "(a: tile, b: tile, axis: int) -> tile", "Tiles side by side."),
+];
+
+/// The element types are casts.
+fn is_cast(name: &str) -> bool {
+    name.parse::<Element>().is_ok()
+}
+
+/// Whether a function cannot have this name.
+pub(super) fn is_known(name: &str) -> bool {
+    is_cast(name) || BUILTINS.iter().any(|info| info.name == name)
+}
+
+impl Checker<'_> {
+    pub(super) fn call(&mut self, callee: &Ident, args: &[Arg], span: Span) -> Option<Operand> {
+        // An f16 accumulator is asked of a `dot` only, not of the arguments of a call.
+        let accumulator = self.accumulator.take();
+        let result = self.call_with(callee, args, span, accumulator);
+        self.accumulator = accumulator;
+        result
+    }
+
+    fn call_with(
+        &mut self,
+        callee: &Ident,
+        args: &[Arg],
+        span: Span,
+        accumulator: Option<DType>,
+    ) -> Option<Operand> {
+        let name = callee.name.as_str();
+        let Some(info) = BUILTINS.iter().find(|info| info.name == name) else {
+            if let Some(function) = self.functions.get(name).copied() {
+                self.no_keywords(args)?;
+                return self.inline(function, args, span);
+            }
+            let generics = self.frame.as_ref().map_or(&self.elements, |frame| &frame.elements);
+            if is_cast(name) || generics.contains_key(name) {
+                return self.cast_call(callee, args, span);
+            }
+            return self.unknown_function(callee, args);
+        };
+        let (low, high) = info.arity;
+        let positional = args.iter().filter(|arg| arg.keyword.is_none()).count();
+        if positional < low || positional > high {
+            let wanted = if low == high { low.to_string() } else { format!("{low} to {high}") };
+            let plural = if (low, high) == (1, 1) { "" } else { "s" };
+            return self.fail(
+                Diagnostic::error(
+                    Code::ArgumentCount,
+                    span,
+                    format!("`{name}` takes {wanted} argument{plural}, not {positional}"),
+                )
+                .help(format!("{name}{}", info.signature)),
+            );
+        }
+        if !matches!(info.which, Builtin::Dot { .. }) {
+            self.no_keywords(args)?;
+        }
+        let values: Vec<&tree::Expr> =
+            args.iter().filter(|arg| arg.keyword.is_none()).map(|arg| &arg.value).collect();
+        let first = *values.first()?;
+        let second = values.get(1).copied();
+        let expr = match info.which {
+            Builtin::ProgramId => self.program_id(first, span)?,
+            Builtin::Dot { transposed } => {
+                let precision = self.precision(args)?;
+                self.dot(first, second?, transposed, precision, accumulator, span)?
+            }
+            Builtin::Math(op) => self.math(name, op, first, span)?,
+            Builtin::Binary(op) => {
+                let (a, b) = (self.operand(first), self.operand(second?));
+                return self.binary(op, name, a?, b?, span);
+            }
+            Builtin::Where => self.choose(&values, span)?,
+            Builtin::Fma => self.fma(&values, span)?,
+            Builtin::Reduce(op) => {
+                let tile = self.tile(name, first)?;
+                let axis = self.axis_of(second?, &tile)?;
+                self.reduce(name, op, tile, axis, span)?
+            }
+            Builtin::RowReduce(op) => {
+                let tile = self.tile(name, first)?;
+                let axis = tile.ty.dims()?.len().saturating_sub(1);
+                self.reduce(name, op, tile, axis, span)?
+            }
+            Builtin::ArgReduce { max } => {
+                let tile = self.number_tile(name, first)?;
+                let axis = self.axis_of(second?, &tile)?;
+                let ty = reduced(&tile.ty, axis, Some(DType::I32))?;
+                Expr { kind: ExprKind::ArgReduce { max, operand: Box::new(tile), axis }, ty, span }
+            }
+            Builtin::CumSum => {
+                let tile = self.number_tile(name, first)?;
+                let axis = match second {
+                    Some(axis) => self.axis_of(axis, &tile)?,
+                    None => 0,
+                };
+                let ty = tile.ty.clone();
+                Expr { kind: ExprKind::CumSum { operand: Box::new(tile), axis }, ty, span }
+            }
+            Builtin::Tril => {
+                let tile = self.number_tile(name, first)?;
+                self.rank_two(name, &tile)?;
+                Expr { ty: tile.ty.clone(), kind: ExprKind::Tril(Box::new(tile)), span }
+            }
+            Builtin::Transpose => {
+                let tile = self.tile(name, first)?;
+                let [rows, columns] = self.rank_two(name, &tile)?;
+                let ty = Kind::of(&tile.ty)?.with_dims(Some(vec![columns, rows]));
+                Expr { kind: ExprKind::Transpose(Box::new(tile)), ty, span }
+            }
+            Builtin::Flat => {
+                let tile = self.tile(name, first)?;
+                let Some(count) = one_extent(tile.ty.dims()?) else {
+                    let message = format!("the elements of {} are not one static extent", tile.ty);
+                    return self.fail(
+                        Diagnostic::error(Code::DimNotStatic, span, message)
+                            .help("at most one extent may be a parameter, and the others 1"),
+                    );
+                };
+                let ty = Kind::of(&tile.ty)?.with_dims(Some(vec![Dim::Const(1), count]));
+                Expr { kind: ExprKind::Reshape(Box::new(tile)), ty, span }
+            }
+            Builtin::Reshape => self.reshape(first, second?, span)?,
+            Builtin::Broadcast => {
+                let value = self.operand(first);
+                let dims = self.dims_list(second?)?;
+                let value = self.decide(value?)?;
+                if let Kind::Block(format) = Kind::of(&value.ty)? {
+                    return self.blocks(name, format.name, value.span);
+                }
+                if value.ty == Type::Index {
+                    let message = "an index has no tile type";
+                    return self.fail(
+                        Diagnostic::error(Code::BadArgument, value.span, message).help("write `i32(x)`"),
+                    );
+                }
+                let from = value.ty.dims().unwrap_or_default();
+                if convert::broadcast_dims(from, &dims).ok().as_deref() != Some(dims.as_slice()) {
+                    let message = format!("{} does not stretch to {}", value.ty, Dims(&dims));
+                    return self.fail(Diagnostic::error(Code::ShapeMismatch, span, message));
+                }
+                convert::stretch(value, &dims)
+            }
+            Builtin::Iota => {
+                let dims = self.dims_list(first)?;
+                let ty = Type::Tile(TileType { element: Element::Scalar(DType::I32), dims });
+                let shape = Expr { kind: ExprKind::Iota { axis: 0 }, ty: ty.clone(), span };
+                let axis = self.axis_of(second?, &shape)?;
+                Expr { kind: ExprKind::Iota { axis }, ty, span }
+            }
+            Builtin::AtomicAdd => {
+                let value = self.atomic_add(args, span)?;
+                self.hoist("atomic_add", value)
+            }
+            Builtin::Statement => {
+                let message = format!("`{name}` has no value");
+                return self.fail(
+                    Diagnostic::error(Code::WrongKind, span, message)
+                        .help("write it as a statement of its own"),
+                );
+            }
+            Builtin::NotYet => {
+                let message = format!("`{name}` is not available yet");
+                return self.fail(Diagnostic::error(Code::NotYet, span, message));
+            }
+        };
+        Some(Operand::Expr(expr))
+    }
+
+    fn no_keywords(&mut self, args: &[Arg]) -> Option<()> {
+        match args.iter().find_map(|arg| arg.keyword.as_ref()) {
+            None => Some(()),
+            Some(keyword) => {
+                let message = format!("unknown keyword argument `{}`", keyword.name);
+                self.fail(
+                    Diagnostic::error(Code::UnknownKeyword, keyword.span, message)
+                        .help("only `dot` and `dot_t` take one: `precision`"),
+                )
+            }
+        }
+    }
+
+    fn unknown_function(&mut self, callee: &Ident, args: &[Arg]) -> Option<Operand> {
+        for arg in args {
+            if !matches!(arg.value.kind, Source::List(_) | Source::Text(_)) {
+                self.operand(&arg.value);
+            }
+        }
+        let names = BUILTINS.iter().map(|info| info.name).chain(DType::ALL.iter().map(|dtype| dtype.name()));
+        let names = names.chain(self.functions.keys().copied());
+        let help = match (nearest(&callee.name, names), callee.name.as_str()) {
+            (Some(meant), _) => format!("did you mean `{meant}`?"),
+            (None, "range") => "`range` stands in `for i in range(...)`".to_owned(),
+            (None, "matmul" | "mm") => "the matrix product is `dot(a, b)`".to_owned(),
+            (None, _) => "SPEC.md lists the builtins".to_owned(),
+        };
+        let message = format!("unknown function `{}`", callee.name);
+        self.fail(Diagnostic::error(Code::UnknownFunction, callee.span, message).help(help))
+    }
+
+    fn program_id(&mut self, axis: &tree::Expr, span: Span) -> Option<Expr> {
+        match self.constant_int(axis, "the axis of `program_id`")? {
+            number @ 0..=2 => {
+                let number = number as u8;
+                self.programs |= 1 << number;
+                if let Some(slot) = self.program_span.get_mut(usize::from(number)) {
+                    slot.get_or_insert(span);
+                }
+                Some(Expr { kind: ExprKind::ProgramId(number), ty: Type::Index, span })
+            }
+            number => {
+                let message = format!("a grid has the axes 0, 1 and 2, not {number}");
+                self.fail(Diagnostic::error(Code::BadArgument, axis.span, message))
+            }
+        }
+    }
+
+    fn blocks<T>(&mut self, name: &str, format: &str, span: Span) -> Option<T> {
+        let message = format!("`{name}` does not take {format} blocks");
+        self.fail(
+            Diagnostic::error(Code::BadArgument, span, message)
+                .help("decode them first with a cast: `f32(x)`"),
+        )
+    }
+
+    /// An argument that is a tile of scalars.
+    fn tile(&mut self, name: &str, arg: &tree::Expr) -> Option<Expr> {
+        match self.operand(arg)? {
+            Operand::Expr(expr) if expr.ty.dims().is_some() => match Kind::of(&expr.ty)? {
+                Kind::Block(format) => self.blocks(name, format.name, expr.span),
+                _ => Some(expr),
+            },
+            other => {
+                let message = format!("`{name}` takes a tile, not {}", other.describe());
+                self.fail(Diagnostic::error(Code::BadArgument, arg.span, message))
+            }
+        }
+    }
+
+    fn number_tile(&mut self, name: &str, arg: &tree::Expr) -> Option<Expr> {
+        let tile = self.tile(name, arg)?;
+        if Kind::of(&tile.ty)?.is_number() {
+            return Some(tile);
+        }
+        let message = format!("`{name}` takes a tile of numbers, not {}", tile.ty);
+        self.fail(Diagnostic::error(Code::BadArgument, arg.span, message))
+    }
+
+    fn rank_two(&mut self, name: &str, tile: &Expr) -> Option<[Dim; 2]> {
+        match tile.ty.dims()? {
+            [rows, columns] => Some([rows.clone(), columns.clone()]),
+            dims => {
+                let count = dims.len();
+                let message = format!("`{name}` takes a tile of 2 axes, not {count}");
+                self.fail(
+                    Diagnostic::error(Code::ShapeMismatch, tile.span, message)
+                        .label(tile.ty.to_string())
+                        .help("`reshape(x, [1, n])` adds an axis"),
+                )
+            }
+        }
+    }
+
+    /// An axis number of a tile; negative ones count from the last.
+    fn axis_of(&mut self, arg: &tree::Expr, tile: &Expr) -> Option<usize> {
+        let rank = tile.ty.dims()?.len();
+        let number = self.constant_int(arg, "an axis")?;
+        let counted = if number < 0 { number + rank as i128 } else { number };
+        match usize::try_from(counted) {
+            Ok(axis) if axis < rank => Some(axis),
+            _ => self.fail(
+                Diagnostic::error(Code::OutOfBounds, arg.span, format!("there is no axis {number}"))
+                    .label(format!("{} has {rank}", tile.ty)),
+            ),
+        }
+    }
+
+    fn dims_list(&mut self, arg: &tree::Expr) -> Option<Vec<Dim>> {
+        let Source::List(list) = &arg.kind else {
+            let message = "expected a list of dims";
+            return self
+                .fail(Diagnostic::error(Code::BadArgument, arg.span, message).help("write `[TILE_M, 1]`"));
+        };
+        if list.is_empty() || list.len() > 4 {
+            let message = format!("a tile has 1 to 4 axes, not {}", list.len());
+            return self.fail(Diagnostic::error(Code::BadRank, arg.span, message));
+        }
+        let dims: Vec<Option<Dim>> = list.iter().map(|dim| self.extent(dim)).collect();
+        dims.into_iter().collect()
+    }
+
+    fn math(&mut self, name: &str, op: MathOp, arg: &tree::Expr, span: Span) -> Option<Expr> {
+        let operand = self.operand(arg)?;
+        let operand = match operand {
+            Operand::Int(value, span) if op != MathOp::Abs => Operand::Float(value as f64, span),
+            operand => operand,
+        };
+        let kind = operand.kind()?;
+        if let Kind::Block(format) = kind {
+            return self.blocks(name, format.name, arg.span);
+        }
+        if !(kind.is_float() || op == MathOp::Abs && kind.is_integer()) {
+            let message = format!("`{name}` takes floats, not {}", operand.describe());
+            let help = if kind.is_bool() { "use `where(c, 1.0, 0.0)`" } else { "write a cast: `f32(x)`" };
+            return self.fail(Diagnostic::error(Code::BadArgument, arg.span, message).help(help));
+        }
+        let operand = self.decide(operand)?;
+        Some(Expr { ty: operand.ty.clone(), kind: ExprKind::Math { op, operand: Box::new(operand) }, span })
+    }
+
+    fn choose(&mut self, args: &[&tree::Expr], span: Span) -> Option<Expr> {
+        let [condition, a, b] = args else { return None };
+        let (condition, a, b) = (self.operand(condition), self.operand(a), self.operand(b));
+        let condition = condition?;
+        if !condition.kind()?.is_bool() {
+            let message = format!("the condition of `where` is bool, not {}", condition.describe());
+            return self.fail(
+                Diagnostic::error(Code::NotBool, condition.span(), message).help("compare with `!= 0`"),
+            );
+        }
+        let unified = self.unify("`where`", span, vec![a?, b?])?;
+        let [then, otherwise] = <[Expr; 2]>::try_from(unified).ok()?;
+        let condition = self.decide(condition)?;
+        let (conditions, values) = (condition.ty.dims(), then.ty.dims());
+        let dims = match (conditions, values) {
+            (None, None) => None,
+            (Some(dims), None) | (None, Some(dims)) => Some(dims.to_vec()),
+            (Some(c), Some(v)) => match convert::broadcast_dims(c, v) {
+                Ok(dims) => Some(dims),
+                Err(_) => {
+                    let message = format!("`where` of {} and {}", condition.ty, then.ty);
+                    let label = format!("{} against {}", Dims(c), Dims(v));
+                    return self.fail(Diagnostic::error(Code::ShapeMismatch, span, message).label(label));
+                }
+            },
+        };
+        let Some(dims) = dims else {
+            let ty = then.ty.clone();
+            let (condition, then, otherwise) = (Box::new(condition), Box::new(then), Box::new(otherwise));
+            return Some(Expr { kind: ExprKind::Select { condition, then, otherwise }, ty, span });
+        };
+        if then.ty == Type::Index {
+            let message = "`where` of a tile condition and index values";
+            return self.fail(
+                Diagnostic::error(Code::TypeMismatch, span, message)
+                    .help("write a cast: `i32(...)` or `f32(...)`"),
+            );
+        }
+        let condition = Box::new(convert::stretch(condition, &dims));
+        let then = Box::new(convert::stretch(then, &dims));
+        let otherwise = Box::new(convert::stretch(otherwise, &dims));
+        let ty = then.ty.clone();
+        Some(Expr { kind: ExprKind::Select { condition, then, otherwise }, ty, span })
+    }
+
+    fn fma(&mut self, args: &[&tree::Expr], span: Span) -> Option<Expr> {
+        let operands: Vec<Option<Operand>> = args.iter().map(|arg| self.operand(arg)).collect();
+        let operands = operands.into_iter().collect::<Option<Vec<Operand>>>()?;
+        let unified = self.unify("`fma`", span, operands)?;
+        let [a, b, c] = <[Expr; 3]>::try_from(unified).ok()?;
+        if !Kind::of(&a.ty)?.is_float() {
+            let message = format!("`fma` takes floats, not {}", a.ty);
+            return self.fail(
+                Diagnostic::error(Code::BadArgument, span, message).help("integers need no fma: `a * b + c`"),
+            );
+        }
+        let ty = a.ty.clone();
+        Some(Expr { kind: ExprKind::Fma { a: Box::new(a), b: Box::new(b), c: Box::new(c) }, ty, span })
+    }
+
+    fn reduce(&mut self, name: &str, op: ReduceOp, tile: Expr, axis: usize, span: Span) -> Option<Expr> {
+        let logical = matches!(op, ReduceOp::Any | ReduceOp::All);
+        if logical != Kind::of(&tile.ty)?.is_bool() {
+            let wanted = if logical { "a bool tile" } else { "a tile of numbers" };
+            let message = format!("`{name}` takes {wanted}, not {}", tile.ty);
+            let help = logical.then(|| "compare first: `any(x != 0, 0)`".to_owned());
+            return self.fail(Diagnostic::error(Code::BadArgument, tile.span, message).help_opt(help));
+        }
+        let ty = reduced(&tile.ty, axis, None)?;
+        Some(Expr { kind: ExprKind::Reduce { op, operand: Box::new(tile), axis }, ty, span })
+    }
+
+    fn reshape(&mut self, arg: &tree::Expr, list: &tree::Expr, span: Span) -> Option<Expr> {
+        let tile = self.tile("reshape", arg);
+        let dims = self.dims_list(list)?;
+        let tile = tile?;
+        let from = tile.ty.dims()?;
+        if factors(from) != factors(&dims) {
+            let message = format!("{} cannot become {}", tile.ty, Dims(&dims));
+            return self.fail(
+                Diagnostic::error(Code::ShapeMismatch, span, message)
+                    .help("the numbers of elements must be equal whatever the parameters are"),
+            );
+        }
+        let ty = Kind::of(&tile.ty)?.with_dims(Some(dims));
+        Some(Expr { kind: ExprKind::Reshape(Box::new(tile)), ty, span })
+    }
+
+    fn precision(&mut self, args: &[Arg]) -> Option<Precision> {
+        let mut precision = Precision::Operands;
+        for arg in args {
+            let Some(keyword) = &arg.keyword else { continue };
+            if keyword.name != "precision" {
+                let message = format!("unknown keyword argument `{}`", keyword.name);
+                return self.fail(
+                    Diagnostic::error(Code::UnknownKeyword, keyword.span, message)
+                        .help("did you mean `precision`?"),
+                );
+            }
+            precision = match &arg.value.kind {
+                Source::Name(name) if name == "tf32" => Precision::Tf32,
+                Source::Name(name) if name == "tf32x3" => Precision::Tf32x3,
+                Source::Name(name) if name == "f16" => Precision::F16,
+                _ => {
+                    let message = "a precision is tf32, tf32x3 or f16";
+                    return self.fail(
+                        Diagnostic::error(Code::BadArgument, arg.value.span, message)
+                            .help("without one, operands keep their precision"),
+                    );
+                }
+            };
+        }
+        Some(precision)
+    }
+
+    fn dot_operand(&mut self, name: &str, arg: &tree::Expr) -> Option<Expr> {
+        match self.operand(arg)? {
+            Operand::Expr(expr) if expr.ty.dims().is_some() => Some(expr),
+            other => {
+                let message = format!("`{name}` takes tiles, not {}", other.describe());
+                self.fail(Diagnostic::error(Code::BadArgument, arg.span, message))
+            }
+        }
+    }
+
+    fn dot(
+        &mut self,
+        lhs: &tree::Expr,
+        rhs: &tree::Expr,
+        transposed: bool,
+        precision: Precision,
+        accumulator: Option<DType>,
+        span: Span,
+    ) -> Option<Expr> {
+        let name = if transposed { "dot_t" } else { "dot" };
+        let (lhs, rhs) = (self.dot_operand(name, lhs), self.dot_operand(name, rhs));
+        let (lhs, rhs) = (decoded(lhs?), rhs?);
+        // A block format runs along the last axis: the inner one of `dot_t` only.
+        let rhs = if transposed { rhs } else { decoded(rhs) };
+        let (left, right) = (self.rank_two(name, &lhs), self.rank_two(name, &rhs));
+        let ([rows, inner], [first, second]) = (left?, right?);
+        let (other, columns) = if transposed { (second, first) } else { (first, second) };
+        if inner != other {
+            return self.fail(
+                Diagnostic::error(
+                    Code::ShapeMismatch,
+                    span,
+                    format!("`{name}` of {} and {}", lhs.ty, rhs.ty),
+                )
+                .label(format!("inner extents {inner} and {other}"))
+                .help(if transposed {
+                    "`dot_t(a, b)` takes [M, K] and [N, K]; `dot(a, b)` takes [M, K] and [K, N]"
+                } else {
+                    "`dot(a, b)` takes [M, K] and [K, N]; `dot_t(a, b)` takes [M, K] and [N, K]"
+                }),
+            );
+        }
+        let (a, b) = (Kind::of(&lhs.ty)?, Kind::of(&rhs.ty)?);
+        let problem =
+            Diagnostic::error(Code::TypeMismatch, span, format!("`{name}` of {} and {}", lhs.ty, rhs.ty))
+                .label(format!("{} and {}", a.name(), b.name()));
+        let (lhs, rhs, result) = match (a, b) {
+            (Kind::Scalar(x), Kind::Block(_)) if x.is_float() && x != DType::F64 => (lhs, rhs, DType::F32),
+            (Kind::Scalar(x), Kind::Scalar(y)) if x.is_float() && y.is_float() => {
+                let common = if x == y {
+                    x
+                } else if x.bytes() == y.bytes() {
+                    DType::F32
+                } else if x.bytes() > y.bytes() {
+                    x
+                } else {
+                    y
+                };
+                let kind = Kind::Scalar(common);
+                let result = match common {
+                    DType::F16 if accumulator == Some(DType::F16) => DType::F16,
+                    DType::F16 | DType::Bf16 => DType::F32,
+                    other => other,
+                };
+                (convert::cast(lhs, kind), convert::cast(rhs, kind), result)
+            }
+            (Kind::Scalar(x), Kind::Scalar(y)) if x == y && a.is_integer() => {
+                let result = match x {
+                    DType::I8 | DType::U8 | DType::I16 => DType::I32,
+                    other => other,
+                };
+                (lhs, rhs, result)
+            }
+            _ => {
+                return self
+                    .fail(problem.help("both operands are floats, or integers of one type; write a cast"));
+            }
+        };
+        if precision != Precision::Operands && Kind::of(&lhs.ty)? != Kind::Scalar(DType::F32) {
+            let message = format!("`precision` lowers f32 operands, and these are {}", a.name());
+            return self.fail(Diagnostic::error(Code::BadArgument, span, message).help("remove `precision`"));
+        }
+        let ty = Kind::Scalar(result).with_dims(Some(vec![rows, columns]));
+        let kind = ExprKind::Dot { lhs: Box::new(lhs), rhs: Box::new(rhs), transposed, precision };
+        Some(Expr { kind, ty, span })
+    }
+
+    /// `f32(x)`, `T(x)`: a conversion; block formats are decoded.
+    fn cast_call(&mut self, callee: &Ident, args: &[Arg], span: Span) -> Option<Operand> {
+        self.no_keywords(args)?;
+        let [arg] = args else {
+            let message = format!("`{}` takes 1 argument, not {}", callee.name, args.len());
+            return self.fail(
+                Diagnostic::error(Code::ArgumentCount, span, message)
+                    .help("a cast converts one value: `f32(x)`"),
+            );
+        };
+        let element = self.element(callee);
+        let operand = self.operand(&arg.value)?;
+        let target = match element? {
+            Element::Scalar(dtype) => dtype,
+            Element::Block(format) => {
+                let message = format!("a cast to {} blocks", format.name);
+                return self.fail(
+                    Diagnostic::error(Code::NotYet, span, message)
+                        .help("cast to f32 or f16, or quantise on the host"),
+                );
+            }
+        };
+        let kind = Kind::Scalar(target);
+        let fits = match operand {
+            Operand::Float(..) => target.is_float(),
+            Operand::Int(..) => target != DType::Bool,
+            Operand::Expr(_) => true,
+        };
+        let value = if fits { self.literal(operand, kind)? } else { self.decide(operand)? };
+        let value = Expr { span, ..convert::cast(decoded(value), kind) };
+        Some(Operand::Expr(value))
+    }
+
+    fn tensor_argument(&mut self, name: &str, arg: &tree::Expr) -> Option<TensorId> {
+        let tensor = match &arg.kind {
+            Source::Name(tensor) => self.tensor_named(tensor),
+            _ => None,
+        };
+        let Some(id) = tensor else {
+            if let Source::Name(tensor) = &arg.kind
+                && self.broken_params.contains(tensor)
+            {
+                return None;
+            }
+            let message = format!("the first argument of `{name}` is the name of a tensor parameter");
+            return self.fail(Diagnostic::error(Code::BadArgument, arg.span, message));
+        };
+        let element = self.tensors.get(id.0)?.element;
+        for used in [&mut self.reads, &mut self.writes] {
+            if let Some(used) = used.get_mut(id.0) {
+                *used = true;
+            }
+        }
+        if element != Element::Scalar(DType::I32) {
+            let code = if element == Element::Scalar(DType::F32) { Code::NotYet } else { Code::BadArgument };
+            let message = format!("`{name}` takes an i32 tensor, not {element}");
+            return self.fail(Diagnostic::error(code, arg.span, message));
+        }
+        Some(id)
+    }
+
+    /// The call as an expression, not yet placed in the order of statements.
+    pub(super) fn atomic_add(&mut self, args: &[Arg], span: Span) -> Option<Expr> {
+        self.no_keywords(args)?;
+        let values: Vec<&tree::Expr> = args.iter().map(|arg| &arg.value).collect();
+        let (Some((tensor, rest)), true) = (values.split_first(), values.len() >= 3) else {
+            let message =
+                format!("`atomic_add` takes a tensor, a place and a value, not {} arguments", args.len());
+            return self
+                .fail(Diagnostic::error(Code::ArgumentCount, span, message).help("atomic_add(t, i, v)"));
+        };
+        let id = self.tensor_argument("atomic_add", tensor)?;
+        let (value, places) = rest.split_last()?;
+        let (rank, name) = self.tensors.get(id.0).map(|tensor| (tensor.dims.len(), tensor.name.clone()))?;
+        if places.len() != rank {
+            let message = format!("tensor `{name}` has {rank} axes, this place has {}", places.len());
+            return self.fail(
+                Diagnostic::error(Code::RankMismatch, span, message).help("write one position per axis"),
+            );
+        }
+        let indices: Vec<Option<Expr>> = places.iter().map(|place| self.index(place, "a position")).collect();
+        let value = self.operand(value)?;
+        let value = self.scalar(value, "the value of `atomic_add`")?;
+        let ty = Type::Scalar(DType::I32);
+        let value = Box::new(self.coerce(value, &ty, "the value of `atomic_add`")?);
+        let indices = indices.into_iter().collect::<Option<Vec<Expr>>>()?;
+        Some(Expr { kind: ExprKind::AtomicAdd { tensor: id, indices, value }, ty, span })
+    }
+
+    pub(super) fn grid_barrier(&mut self, args: &[Arg], span: Span) -> Option<StmtKind> {
+        self.no_keywords(args)?;
+        let [arg] = args else {
+            let message = format!("`grid_barrier` takes 1 argument, not {}", args.len());
+            return self
+                .fail(Diagnostic::error(Code::ArgumentCount, span, message).help("grid_barrier(bar)"));
+        };
+        let tensor = self.tensor_argument("grid_barrier", &arg.value)?;
+        Some(StmtKind::GridBarrier { tensor })
+    }
+
+    pub(super) fn assertion(&mut self, args: &[Arg], span: Span) -> Option<StmtKind> {
+        self.no_keywords(args)?;
+        let [condition, message] = args else {
+            let message = format!("`assert` takes 2 arguments, not {}", args.len());
+            return self.fail(
+                Diagnostic::error(Code::ArgumentCount, span, message).help("assert(condition, \"text\")"),
+            );
+        };
+        let condition = self.condition(&condition.value, "the condition of `assert`")?;
+        match &message.value.kind {
+            Source::Text(text) => Some(StmtKind::Assert { condition, message: text.clone() }),
+            _ => self.fail(
+                Diagnostic::error(
+                    Code::BadArgument,
+                    message.value.span,
+                    "the second argument of `assert` is a text",
+                )
+                .help("assert(condition, \"text\")"),
+            ),
+        }
+    }
+}
+
+/// A tile of blocks as f32; anything else as it is.
+fn decoded(expr: Expr) -> Expr {
+    match &expr.ty {
+        Type::Tile(TileType { element: Element::Block(_), dims }) => {
+            let ty = Kind::Scalar(DType::F32).with_dims(Some(dims.clone()));
+            Expr { span: expr.span, ty, kind: ExprKind::Decode(Box::new(expr)) }
+        }
+        _ => expr,
+    }
+}
+
+/// The type of a tile with one axis reduced.
+fn reduced(ty: &Type, axis: usize, dtype: Option<DType>) -> Option<Type> {
+    let mut dims = ty.dims()?.to_vec();
+    *dims.get_mut(axis)? = Dim::Const(1);
+    let kind = dtype.map_or_else(|| Kind::of(ty), |dtype| Some(Kind::Scalar(dtype)))?;
+    Some(kind.with_dims(Some(dims)))
+}
+
+/// The number of elements as a constant and a sorted list of names.
+fn factors(dims: &[Dim]) -> Option<(u64, Vec<&Dim>)> {
+    let mut constant = 1u64;
+    let mut names = Vec::new();
+    for dim in dims {
+        match dim {
+            Dim::Const(value) => constant = constant.checked_mul(*value)?,
+            named => names.push(named),
+        }
+    }
+    names.sort();
+    Some((constant, names))
+}
+
+/// The number of elements as one extent.
+fn one_extent(dims: &[Dim]) -> Option<Dim> {
+    match factors(dims)? {
+        (constant, names) if names.is_empty() => Some(Dim::Const(constant)),
+        (1, names) => match names.as_slice() {
+            [one] => Some((*one).clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
