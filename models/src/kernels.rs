@@ -64,52 +64,52 @@ impl Rows {
 /// What a kernel does in a model. Shapes are row-major, outermost axis first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Ids [N], table [V, E] -> X [N, E].
+    /// `Ids [N], table [V, E] -> X [N, E]`.
     Embed {
         /// Format of the table.
         table: Element,
         /// E.
         width: u64,
     },
-    /// X [N, E], W [E] -> Y [N, E].
+    /// `X [N, E], W [E] -> Y [N, E]`.
     RmsNorm {
         /// E.
         width: u64,
     },
-    /// X [M, K], W [N, K] -> Y [M, N].
+    /// `X [M, K], W [N, K] -> Y [M, N]`.
     Linear {
         /// Format of W.
         weight: Element,
         /// M.
         rows: Rows,
     },
-    /// X [M, K], W [N, K], added to Y [M, N].
+    /// `X [M, K], W [N, K]`, added to `Y [M, N]`.
     LinearAdd {
         /// Format of W.
         weight: Element,
         /// M.
         rows: Rows,
     },
-    /// Rotates X [N, H, R, 2] in place.
+    /// Rotates `X [N, H, R, 2]` in place.
     Rope {
         /// R: pairs of a head.
         pairs: u64,
     },
-    /// Rotates X [N, G, R, 2] into a key cache [S, G, R, 2].
+    /// Rotates `X [N, G, R, 2]` into a key cache `[S, G, R, 2]`.
     StoreKeys {
         /// R: pairs of a head.
         pairs: u64,
         /// Element of the cache.
         cache: DType,
     },
-    /// Copies X [N, E] into a value cache [S, E].
+    /// Copies `X [N, E]` into a value cache `[S, E]`.
     StoreValues {
         /// E: all key/value heads together.
         width: u64,
         /// Element of the cache.
         cache: DType,
     },
-    /// Q [N, H, D], K and V [S, G, D] -> O [N, H, D], causal.
+    /// Causal: `Q [N, H, D], K [S, G, D], V [S, G, D] -> O [N, H, D]`.
     Attention {
         /// D.
         head: u64,
@@ -118,7 +118,7 @@ pub enum Role {
         /// Whether N is 1.
         decode: bool,
     },
-    /// Gate, Up [N, F] -> Y [N, F].
+    /// `Gate [N, F], Up [N, F] -> Y [N, F]`.
     SwiGlu,
 }
 
