@@ -15,7 +15,7 @@ use std::{
 const ROOTS: [&str; 4] = ["dialect", "passes", "driver", "Cargo.lock"];
 
 /// Directories that decide nothing, wherever they lie.
-const SKIPPED_DIRECTORIES: [&str; 4] = ["target", "tests", "benches", "Output"];
+const SKIPPED_DIRECTORIES: [&str; 5] = ["target", "tests", "benches", "Output", "__pycache__"];
 
 /// The LLVM that the compiler crates link.
 const LLVM_CONFIG: &str = "/usr/lib/llvm-22/bin/llvm-config";
@@ -31,9 +31,8 @@ fn main() -> io::Result<()> {
     let mut files = Vec::new();
     for name in ROOTS {
         let path = root.join(name);
-        // Watching a path that is absent (a packaged build) would rerun this script every time.
+        // Absent in a packaged build.
         if path.exists() {
-            println!("cargo::rerun-if-changed={}", path.display());
             collect(&path, name, &mut files)?;
         }
     }
@@ -51,6 +50,9 @@ fn main() -> io::Result<()> {
     field(env::var("CARGO_PKG_VERSION").unwrap_or_default().as_bytes());
     field(llvm.as_bytes());
     for (name, path) in &files {
+        // File by file: watching a folder would watch its tests too. A new file matters
+        // only once an old one mentions it.
+        println!("cargo::rerun-if-changed={}", path.display());
         field(name.as_bytes());
         field(&fs::read(path)?);
     }

@@ -118,6 +118,15 @@ impl<S: KernelSource> CachedSource<S> {
         }
     }
 
+    /// Adds `request` to the manifest of this run, if it has one, without asking for it.
+    pub fn record(&self, request: &CompileRequest) {
+        if let Some(manifest) = &self.manifest
+            && let Err(error) = manifest.record(request)
+        {
+            self.warner.warn(Fault::Manifest, error.to_string());
+        }
+    }
+
     /// Compiles `request` anew and replaces its entry.
     pub fn refresh(&self, request: &CompileRequest) -> Result<Artifact, CompileError> {
         let id = EntryId::new(request, &self.options.fingerprint);
@@ -235,11 +244,7 @@ impl<S: KernelSource> CachedSource<S> {
 
 impl<S: KernelSource> KernelSource for CachedSource<S> {
     fn get(&self, request: &CompileRequest) -> Result<Artifact, CompileError> {
-        if let Some(manifest) = &self.manifest
-            && let Err(error) = manifest.record(request)
-        {
-            self.warner.warn(Fault::Manifest, error.to_string());
-        }
+        self.record(request);
         let key = request.key(&self.options.fingerprint);
         let (result, shared) = self.flights.run(&key, || self.fetch(request));
         if shared {

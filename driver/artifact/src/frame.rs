@@ -237,7 +237,14 @@ fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, String> {
     serde_json::from_slice(json).map_err(|error| error.to_string())
 }
 
-/// The worker's side: says hello, then answers requests until `input` ends.
+/// The line that begins a request in a worker's log, up to the request's label. Stderr
+/// runs beside the frames, so only this tells the log of one request from the next.
+pub(crate) fn log_mark(id: u64) -> String {
+    format!("phobos-compile: request {id}:")
+}
+
+/// The worker's side: says hello, then answers requests until `input` ends. Each request
+/// begins with a line on stderr.
 pub fn serve(
     input: &mut impl Read,
     output: &mut impl Write,
@@ -249,6 +256,8 @@ pub fn serve(
         let Message::Request { id, request } = message else {
             return Err(FrameError::Unexpected("a worker is only asked requests"));
         };
+        // Without a log, as after the parent died, the answer still counts.
+        let _ = writeln!(io::stderr(), "{} {}", log_mark(id), request.label());
         let answer = match compile(&request) {
             Ok(artifact) => Message::Artifact { id, bytes: artifact.encode() },
             Err(failure) => Message::Failure { id, failure },

@@ -5,7 +5,7 @@
 //! - [`artifact`]: the compiled kernel, one self-describing blob.
 //! - [`codec`]: its bytes; [`fingerprint`]: the compiler that made it.
 //! - [`frame`], [`worker`]: how the runtime asks a `phobos-compile` process for one.
-//! - [`chip`], [`dtype`], [`format`]: the names of targets, element types and
+//! - [`chip`], [`dtype`], [`mod@format`]: the names of targets, element types and
 //!   block formats, with everything both halves must agree on about them.
 
 pub mod artifact;

@@ -19,7 +19,7 @@ use super::{CompileError, WorkerOptions};
 use crate::{
     artifact::Artifact,
     fingerprint::Fingerprint,
-    frame::{FailureKind, FrameError, Message, PROTOCOL, write_frame},
+    frame::{FailureKind, FrameError, Message, PROTOCOL, log_mark, write_frame},
     request::CompileRequest,
 };
 
@@ -89,7 +89,6 @@ impl Worker {
         let begin = Instant::now();
         self.last_id += 1;
         let expected = self.last_id;
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).clear();
 
         let message = Message::Request { id: expected, request: Box::new(request.clone()) };
         let frame = message.encode().map_err(|error| self.nonsense(request, error.to_string()))?;
@@ -168,7 +167,13 @@ impl Worker {
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = log.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
-        text.trim().lines().map(|line| format!("\n    {line}")).collect()
+        // What stands before the mark belongs to requests before this one. Without the mark
+        // all does: it is the start, or the log is longer than what is kept of it.
+        let mark = log_mark(self.last_id);
+        let own = text
+            .rsplit_once(&mark)
+            .map_or(text.as_ref(), |(_, own)| own.split_once('\n').map_or("", |(_label, own)| own));
+        own.trim().lines().map(|line| format!("\n    {line}")).collect()
     }
 
     /// Whether the process runs.
