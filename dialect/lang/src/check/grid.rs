@@ -9,7 +9,7 @@ use phobos_artifact::GridExpr;
 
 use super::{Checker, operand::Operand, poly::Poly};
 use crate::{
-    diagnostics::{Code, Diagnostic},
+    diagnostics::{Code, Diagnostic, count},
     span::Span,
     tree::{self, AttributeArg, ExprKind as Source},
     typed::{Dim, ExprKind, Group},
@@ -76,6 +76,10 @@ impl Checker<'_> {
     }
 
     fn derived_grid(&mut self, ast: &tree::Kernel) -> Option<[GridExpr; 3]> {
+        if self.sink.has_errors() {
+            // The slice that decides may be the one that is wrong.
+            return None;
+        }
         let mut grid = [GridExpr::Const(1), GridExpr::Const(1), GridExpr::Const(1)];
         let mut failed = false;
         for (axis, count) in (0u8..).zip(grid.iter_mut()) {
@@ -151,7 +155,10 @@ impl Checker<'_> {
                 broken = true;
                 self.error(
                     Diagnostic::error(Code::BadGrid, span, format!("the kernel reads program_id({axis})"))
-                        .related(attribute.span, format!("the grid has {} axes", attribute.args.len()))
+                        .related(
+                            attribute.span,
+                            format!("the grid has {}", count(attribute.args.len(), "axis", "axes")),
+                        )
                         .help("add an expression to `@grid`"),
                 );
             }

@@ -241,12 +241,17 @@ impl Checker<'_> {
         };
         let ty = self.vars.get(var.0)?.ty.clone();
         let old = match op {
-            Some(_) => Some(self.operand(target)?),
+            Some(_) => self.operand(target),
             None => None,
         };
+        // Whatever is wrong with the value, the variable has one from here.
+        self.undefined.remove(&var);
         self.accumulator = half_tile(&ty);
         let new = self.operand(value);
         self.accumulator = None;
+        if op.is_some() && old.is_none() {
+            return None;
+        }
         let new = self.updated(old, op, new?, span)?;
         let value = self.coerce(new, &ty, &format!("`{name}`"))?;
         self.assigned(var, &value, false);
@@ -380,8 +385,11 @@ impl Checker<'_> {
             // An inlined function with effects.
             return None;
         }
-        let message = format!("this {} is computed and dropped", operand.describe());
-        self.fail(Diagnostic::error(Code::NoEffect, expr.span, message).help("assign it, or remove the line"))
+        self.fail(
+            Diagnostic::error(Code::NoEffect, expr.span, "this value is computed and dropped")
+                .label(operand.describe())
+                .help("assign it, or remove the line"),
+        )
     }
 
     /// Enters a loop or branch.
