@@ -25,7 +25,7 @@ fn kernel(text: &str, bindings: &[(&str, &str)]) -> Kernel {
 fn body(text: &str) -> String {
     let kernel = kernel(
         &format!(
-            "@autotune(T in [32, 64])\n@grid(N)\nkernel k(X: tensor<f32>[N, M], H: tensor<f16>[N, M], \
+            "@autotune(T in [32, 64])\n@grid(1)\nkernel k(X: tensor<f32>[N, M], H: tensor<f16>[N, M], \
              W: tensor<q8_0>[N, M], I: tensor<i32>[N], s: f32, n: i32) {{\n{text}\n}}"
         ),
         &[],
@@ -296,6 +296,18 @@ let atomic_add.1 = atomic_add(I, (n as index), I[0])
 let a.2 = Add(atomic_add.0, atomic_add.1)
 atomic_add(I, 1, 2i32)
 barrier I",
+    );
+}
+
+#[test]
+fn subscripts_of_a_compound_assignment_are_evaluated_once() {
+    check_body(
+        "X[atomic_add(I, 0, 1), 0] += 1.0\nvar t: tile<f32>[4] = 0\nt[atomic_add(I, 0, 1)] += 1.0",
+        "let atomic_add.0 = atomic_add(I, 0, 1i32)
+X[(atomic_add.0 as index), 0] := Add(X[(atomic_add.0 as index), 0], 1.0f32)
+var t.1 = (0.0f32 to tile<f32>[4])
+let atomic_add.2 = atomic_add(I, 0, 1i32)
+t.1[(atomic_add.2 as index)] = Add(t.1[(atomic_add.2 as index)], 1.0f32)",
     );
 }
 

@@ -37,7 +37,7 @@ pub(super) struct AxisUse {
 /// `tensor[...] op= value`
 #[derive(Debug)]
 pub(super) struct Update {
-    /// The program ids that the place depends on, as bits.
+    /// The program ids that the place or a condition around it depends on, as bits.
     pub(super) programs: u8,
     pub(super) span: Span,
 }
@@ -216,10 +216,14 @@ impl Checker<'_> {
     }
 
     /// Reports updates that several programs make to one place.
-    pub(super) fn shared_updates(&mut self) {
+    pub(super) fn shared_updates(&mut self, grid: Option<&[GridExpr; 3]>) {
+        let mut several = self.programs;
+        for (axis, count) in grid.into_iter().flatten().enumerate() {
+            several |= u8::from(*count != GridExpr::Const(1)) << axis;
+        }
         for update in std::mem::take(&mut self.updates) {
             let missing: Vec<String> = (0..3)
-                .filter(|axis| self.programs & !update.programs & (1 << axis) != 0)
+                .filter(|axis| several & !update.programs & (1 << axis) != 0)
                 .map(|axis| format!("program_id({axis})"))
                 .collect();
             if !missing.is_empty() {

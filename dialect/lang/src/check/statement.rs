@@ -310,18 +310,22 @@ impl Checker<'_> {
             return self.fail(Diagnostic::error(Code::WrongKind, target.span, message));
         };
         let slice = self.slice(&format!("`{name}`"), &tile.dims, subscripts, target.span);
-        let old = match op {
-            Some(_) => {
-                let whole =
-                    self.operand(&tree::Expr { kind: Source::Name(name.to_owned()), span: name_span })?;
-                Some(Operand::Expr(self.tile_slice(whole, subscripts, target.span)?))
-            }
+        let whole = match op {
+            Some(_) => self.operand(&tree::Expr { kind: Source::Name(name.to_owned()), span: name_span }),
             None => None,
         };
         let new = self.operand(value);
         let slice = slice?;
         self.inside(&slice, &tile.dims, subscripts)?;
         let part = slice.ty(tile.element);
+        let old = match (op, whole) {
+            (None, _) => None,
+            (Some(_), Some(Operand::Expr(tile))) => {
+                let kind = ExprKind::TileSlice { tile: Box::new(tile), slice: slice.axes.clone() };
+                Some(Operand::Expr(Expr { kind, ty: part.clone(), span: target.span }))
+            }
+            (Some(_), _) => return None,
+        };
         let new = self.updated(old, op, new?, span)?;
         let value = self.coerce(new, &part, "the assigned part")?;
         self.assigned(var, &value, true);
@@ -344,10 +348,9 @@ impl Checker<'_> {
         let element = self.tensors.get(id.0)?.element;
         let name = self.tensors.get(id.0)?.name.clone();
         let slice = self.tensor_slice(id, subscripts, target.span, true);
-        let old = match op {
-            Some(_) => Some(Operand::Expr(self.load(id, subscripts, None, target.span)?)),
-            None => None,
-        };
+        if let (Some(_), Some(read)) = (op, self.reads.get_mut(id.0)) {
+            *read = true;
+        }
         let new = self.operand(value);
         if let Element::Block(format) = element {
             let message = format!("a store to a tensor of {} blocks", format.name);
@@ -357,11 +360,18 @@ impl Checker<'_> {
         }
         let slice = slice?;
         if op.is_some() {
-            let programs =
-                slice.axes.iter().map(|axis| self.programs_of(axis.position())).fold(0, |a, b| a | b);
+            let programs = slice
+                .axes
+                .iter()
+                .map(|axis| self.programs_of(axis.position()))
+                .fold(self.guards, |a, b| a | b);
             self.updates.push(Update { programs, span });
         }
         let part = slice.ty(element);
+        let old = op.map(|_| {
+            let kind = ExprKind::Load { tensor: id, slice: slice.axes.clone(), fill: None };
+            Operand::Expr(Expr { kind, ty: part.clone(), span: target.span })
+        });
         let new = self.updated(old, op, new?, span)?;
         let value = self.coerce(new, &part, &format!("this part of `{name}`"))?;
         Some(match slice.points() {
@@ -482,6 +492,8 @@ impl Checker<'_> {
         otherwise: Option<&tree::Block>,
     ) -> Option<StmtKind> {
         let condition = self.condition(condition, "the condition of `if`");
+        let guards = self.guards;
+        self.guards |= condition.as_ref().map_or(0, |condition| self.programs_of(condition));
         let undefined = self.undefined.clone();
         self.enter();
         let then = self.scoped_block(then);
@@ -489,6 +501,7 @@ impl Checker<'_> {
         self.clock += 1;
         let otherwise = otherwise.map(|block| self.scoped_block(block)).unwrap_or_default();
         let (carried, _) = self.leave();
+        self.guards = guards;
         self.undefined.extend(after_then);
         Some(StmtKind::If { condition: condition?, carried, then, otherwise })
     }

@@ -105,3 +105,28 @@ kernel k(Y: tensor<f32>[4, 8], n: i32) {
 //          note: 3:7: declared here without a value
 //          help: give it a value where it is declared
 }
+// -----
+// A condition on the program counts; a grid of programs that do not read their id does too.
+kernel k(Y: tensor<f32>[M]) {
+  let m = program_id(0)
+  Y[m] = 0.0
+  if m == 0 {
+    Y[0] += 1.0
+  }
+}
+@grid(8)
+kernel l(Y: tensor<f32>[M], c: f32) {
+  if c > 0.0 {
+    Y[0] += 1.0
+//  ^^^^^^^^^^^ PH0045: several programs update this place [it does not depend on program_id(0)]
+//  help: use `atomic_add`, or give each program its own place
+  }
+}
+// -----
+kernel k(Y: tensor<f32>[M], c: f32) {
+  let x = where(Y[0 :+ 8] > c, 1, 0) + 1
+  let y = where(Y[0 :+ 8] > c, program_id(0), 0)
+//        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ PH0020: `where` with a tile condition of index values
+//        help: write a cast: `i32(...)` or `f32(...)`
+  Y[0 :+ 8] = f32(x)
+}

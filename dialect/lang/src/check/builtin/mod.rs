@@ -330,7 +330,14 @@ impl Checker<'_> {
                 Diagnostic::error(Code::NotBool, condition.span(), message).help("compare with `!= 0`"),
             );
         }
-        let unified = self.unify("`where`", span, vec![a?, b?])?;
+        let (mut a, mut b) = (a?, b?);
+        if condition.dims().is_some() && matches!((&a, &b), (Operand::Int(..), Operand::Int(..))) {
+            // There are no index tiles: two integers become i32.
+            let kind = Kind::Scalar(DType::I32);
+            a = Operand::Expr(self.literal(a, kind)?);
+            b = Operand::Expr(self.literal(b, kind)?);
+        }
+        let unified = self.unify("`where`", span, vec![a, b])?;
         let [then, otherwise] = <[Expr; 2]>::try_from(unified).ok()?;
         let condition = self.decide(condition)?;
         let (conditions, values) = (condition.ty.dims(), then.ty.dims());
@@ -352,7 +359,7 @@ impl Checker<'_> {
             return Some(Expr { kind: ExprKind::Select { condition, then, otherwise }, ty, span });
         };
         if then.ty == Type::Index {
-            let message = "`where` of a tile condition and index values";
+            let message = "`where` with a tile condition of index values";
             return self.fail(
                 Diagnostic::error(Code::TypeMismatch, span, message)
                     .help("write a cast: `i32(...)` or `f32(...)`"),

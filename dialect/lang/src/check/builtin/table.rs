@@ -220,7 +220,7 @@ pub const BUILTINS: &[BuiltinInfo] = &[
         Builtin::Statement,
         (1, 1),
         "(bar: tensor<i32>)",
-        "Waits for all programs of the grid; bar has 2 or more elements, 0 at first. Needs @persistent.",
+        "Waits for all programs of the grid; bar has 2 or more elements, 0 at first. All programs must be resident at once.",
     ),
     entry(
         "assert",
