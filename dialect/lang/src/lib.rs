@@ -1,7 +1,9 @@
 //! The .ph language: lexer, parser, checker and diagnostics. Knows nothing of MLIR.
 
 pub mod check;
+mod constraint;
 pub mod diagnostics;
+pub mod import;
 mod lexer;
 pub mod parser;
 mod source;

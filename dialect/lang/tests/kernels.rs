@@ -1,5 +1,7 @@
 //! The shipped kernels and examples check clean, for every kind of binding.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::{collections::BTreeMap, fs, path::Path};
 
 use phobos_artifact::{Access, Contract, Element, GridExpr};
@@ -7,7 +9,7 @@ use phobos_lang::{
     SourceFile, check,
     diagnostics::{RenderOptions, render},
     parse,
-    tree::GenericKind,
+    tree::{Generic, GenericKind},
     typed::Kernel,
 };
 
@@ -17,7 +19,11 @@ fn read(path: &str) -> String {
 }
 
 fn checked(path: &str, kernel: &str, bindings: &[(&str, &str)]) -> Kernel {
-    let source = SourceFile::new(path, &read(path));
+    checked_text(path, &read(path), kernel, bindings)
+}
+
+fn checked_text(path: &str, text: &str, kernel: &str, bindings: &[(&str, &str)]) -> Kernel {
+    let source = SourceFile::new(path, text);
     let (module, mut diagnostics) = parse(&source);
     let bindings: BTreeMap<String, Element> =
         bindings.iter().map(|(name, element)| ((*name).to_owned(), element.parse().unwrap())).collect();
@@ -40,16 +46,18 @@ fn access(kernel: &Kernel) -> Vec<Access> {
 fn every_shipped_kernel_checks_for_every_binding() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut count = 0;
-    for folder in ["models/kernels", "examples"] {
+    for folder in ["models/kernels", "examples", "dialect/lang/tests/clean"] {
         for entry in fs::read_dir(root.join(folder)).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_none_or(|extension| extension != "ph") {
                 continue;
             }
             let path = format!("{folder}/{}", path.file_name().unwrap().to_str().unwrap());
-            let source = SourceFile::new(&path, &read(&path));
-            let (module, _) = parse(&source);
-            for kernel in check::kernels(&module) {
+            let text = read(&path);
+            for (program, kernel) in text.split("// -----\n").flat_map(|program| {
+                let (module, _) = parse(&SourceFile::new(&path, program));
+                check::kernels(&module).cloned().map(|kernel| (program, kernel)).collect::<Vec<_>>()
+            }) {
                 let format = kernel.generics.iter().any(|generic| generic.kind == GenericKind::Format);
                 let elements: &[&str] = if format {
                     &["f32", "f16", "bf16", "q4_0", "q4_1", "q8_0"]
@@ -57,12 +65,17 @@ fn every_shipped_kernel_checks_for_every_binding() {
                     &["f32", "f16", "bf16"]
                 };
                 for element in elements {
+                    let scalar = |generic: &Generic| {
+                        generic.kind == GenericKind::DType && matches!(*element, "q4_0" | "q4_1" | "q8_0")
+                    };
                     let bindings: Vec<(&str, &str)> = kernel
                         .generics
                         .iter()
-                        .map(|generic| (generic.name.name.as_str(), *element))
+                        .map(|generic| {
+                            (generic.name.name.as_str(), if scalar(generic) { "f16" } else { *element })
+                        })
                         .collect();
-                    checked(&path, &kernel.name.name, &bindings);
+                    checked_text(&path, program, &kernel.name.name, &bindings);
                     count += 1;
                 }
             }

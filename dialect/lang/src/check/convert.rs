@@ -226,6 +226,7 @@ impl Checker<'_> {
         let span = operand.span();
         let (from, to) = (operand.kind()?, Kind::of(target)?);
         let described = operand.describe();
+        let named = self.short_name(&operand).unwrap_or_else(|| "...".to_owned());
         let mismatch = |checker: &mut Self, code| {
             let mut diagnostic =
                 Diagnostic::error(code, span, format!("{what} is {target}, not {described}"));
@@ -234,7 +235,7 @@ impl Checker<'_> {
                 let label = format!("{} where {} is expected", b.name(), a.map_or("", Kind::name));
                 diagnostic = diagnostic.label(label);
                 if let (Some(Kind::Scalar(dtype)), false) = (a, b.is_bool()) {
-                    diagnostic = diagnostic.help(format!("write a cast: `{dtype}(...)`"));
+                    diagnostic = diagnostic.help(format!("write a cast: `{dtype}({named})`"));
                 }
             }
             checker.fail(diagnostic)

@@ -3,7 +3,7 @@
 use phobos_artifact::{DType, Element};
 
 use super::{
-    Binding, Checker, constant,
+    Binding, Checker, constant, convert,
     operand::{Kind, Operand},
 };
 use crate::{
@@ -57,7 +57,8 @@ impl Checker<'_> {
             Some(Binding::Var(id)) => {
                 let variable = self.vars.get(id.0)?;
                 let (ty, declared) = (variable.ty.clone(), variable.span);
-                if self.undefined.contains(&id) {
+                // Reported once.
+                if self.undefined.remove(&id) {
                     return self.fail(
                         Diagnostic::error(
                             Code::UseBeforeDefinition,
@@ -183,6 +184,19 @@ impl Checker<'_> {
             return Some(folded);
         }
         let what = format!("`{written}`");
+        let logical = matches!(op, BinaryOp::And | BinaryOp::Or | BinaryOp::Eq | BinaryOp::Ne);
+        let is_bool = |operand: &Operand| operand.kind().is_some_and(Kind::is_bool);
+        if !logical && (is_bool(&lhs) || is_bool(&rhs)) {
+            let help = match op {
+                BinaryOp::BitAnd => "write `&&`",
+                BinaryOp::BitOr => "write `||`",
+                _ => "use `where(c, a, b)` to turn a condition into numbers",
+            };
+            let message = format!("{what} of {} and {}", lhs.describe(), rhs.describe());
+            return self.fail(
+                Diagnostic::error(Code::TypeMismatch, span, message).label("bool is not a number").help(help),
+            );
+        }
         let unified = self.unify(&what, span, vec![lhs, rhs])?;
         let [lhs, rhs] = <[Expr; 2]>::try_from(unified).ok()?;
         let kind = Kind::of(&lhs.ty)?;
@@ -198,8 +212,7 @@ impl Checker<'_> {
         if !fits {
             let help = match op {
                 BinaryOp::And | BinaryOp::Or => Some("compare first: `x != 0`".to_owned()),
-                BinaryOp::BitAnd if kind.is_bool() => Some("write `&&`".to_owned()),
-                BinaryOp::BitOr if kind.is_bool() => Some("write `||`".to_owned()),
+
                 BinaryOp::Rem if kind.is_float() => Some("write `x - floor(x / y) * y`".to_owned()),
                 _ if kind.is_bool() => {
                     Some("use `where(c, a, b)` to turn a condition into numbers".to_owned())
@@ -277,7 +290,30 @@ impl Checker<'_> {
             return self.fail(Diagnostic::error(Code::WrongKind, expr.span, message).help("write `i32(x)`"));
         }
         let value = self.literal(operand, Kind::Index)?;
-        Some(super::convert::cast(value, Kind::Index))
+        Some(widened(value))
+    }
+}
+
+/// An integer as an index. Sums, differences and products of i32 and i64 become index
+/// arithmetic: in a subscript or a bound they do not wrap, so that the length of
+/// `n : n + 8` is 8 whatever n is.
+fn widened(expr: Expr) -> Expr {
+    let (ty, span) = (Type::Index, expr.span);
+    if !matches!(expr.ty, Type::Scalar(DType::I32 | DType::I64)) {
+        return convert::cast(expr, Kind::Index);
+    }
+    match expr.kind {
+        ExprKind::Int(value) => Expr { kind: ExprKind::Int(value), ty, span },
+        ExprKind::Unary { op: UnaryOp::Neg, operand } => Expr {
+            kind: ExprKind::Unary { op: UnaryOp::Neg, operand: Box::new(widened(*operand)) },
+            ty,
+            span,
+        },
+        ExprKind::Binary { op: op @ (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul), lhs, rhs } => {
+            let (lhs, rhs) = (Box::new(widened(*lhs)), Box::new(widened(*rhs)));
+            Expr { kind: ExprKind::Binary { op, lhs, rhs }, ty, span }
+        }
+        kind => convert::cast(Expr { kind, ..expr }, Kind::Index),
     }
 }
 

@@ -67,6 +67,8 @@ impl Checker<'_> {
         let mut programs = 0;
         expr.walk(&mut |expr| match &expr.kind {
             ExprKind::ProgramId(axis) => programs |= 1 << axis,
+            // Each program gets another value.
+            ExprKind::AtomicAdd { .. } => programs |= 0b111,
             ExprKind::Var(id) => programs |= self.facts.get(id.0).map_or(0, |facts| facts.programs),
             _ => {}
         });

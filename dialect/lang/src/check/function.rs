@@ -13,7 +13,7 @@ use super::{
     operand::{Kind, Operand},
 };
 use crate::{
-    diagnostics::{Code, Diagnostic},
+    diagnostics::{Code, Diagnostic, count},
     span::Span,
     tree::{self, Arg, ExprKind as Source, GenericKind, StmtKind as SourceStmt, TypeKind},
     typed::{Dim, Expr, Stmt, StmtKind, TileType, Type, VarId, VarKind, Variable},
@@ -42,7 +42,11 @@ impl<'a> Checker<'a> {
         let name = &function.name.name;
         let operands: Vec<Option<Operand>> = args.iter().map(|arg| self.operand(&arg.value)).collect();
         if args.len() != function.params.len() {
-            let message = format!("`{name}` takes {} arguments, not {}", function.params.len(), args.len());
+            let message = format!(
+                "`{name}` takes {}, not {}",
+                count(function.params.len(), "argument", "arguments"),
+                args.len()
+            );
             return self.fail(
                 Diagnostic::error(Code::ArgumentCount, span, message)
                     .related(function.name.span, "declared here"),
@@ -142,7 +146,8 @@ impl<'a> Checker<'a> {
                 let kind = Kind::of_element(tile.element);
                 let element = self.bind_element(element, kind, span, function, frame)?;
                 if dims.len() != tile.dims.len() {
-                    let message = format!("{what} has {} axes, not {}", dims.len(), tile.dims.len());
+                    let message =
+                        format!("{what} has {}, not {}", count(dims.len(), "axis", "axes"), tile.dims.len());
                     return self.fail(
                         Diagnostic::error(Code::ShapeMismatch, span, message)
                             .related(param.span, "declared here"),

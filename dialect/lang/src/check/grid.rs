@@ -9,7 +9,7 @@ use phobos_artifact::GridExpr;
 
 use super::{Checker, operand::Operand, poly::Poly};
 use crate::{
-    diagnostics::{Code, Diagnostic},
+    diagnostics::{Code, Diagnostic, count},
     span::Span,
     tree::{self, AttributeArg, ExprKind as Source},
     typed::{Dim, ExprKind, Group},
@@ -37,7 +37,7 @@ pub(super) struct AxisUse {
 /// `tensor[...] op= value`
 #[derive(Debug)]
 pub(super) struct Update {
-    /// The program ids that the place depends on, as bits.
+    /// The program ids that the place or a condition around it depends on, as bits.
     pub(super) programs: u8,
     pub(super) span: Span,
 }
@@ -76,6 +76,10 @@ impl Checker<'_> {
     }
 
     fn derived_grid(&mut self, ast: &tree::Kernel) -> Option<[GridExpr; 3]> {
+        if self.sink.has_errors() {
+            // The slice that decides may be the one that is wrong.
+            return None;
+        }
         let mut grid = [GridExpr::Const(1), GridExpr::Const(1), GridExpr::Const(1)];
         let mut failed = false;
         for (axis, count) in (0u8..).zip(grid.iter_mut()) {
@@ -151,7 +155,10 @@ impl Checker<'_> {
                 broken = true;
                 self.error(
                     Diagnostic::error(Code::BadGrid, span, format!("the kernel reads program_id({axis})"))
-                        .related(attribute.span, format!("the grid has {} axes", attribute.args.len()))
+                        .related(
+                            attribute.span,
+                            format!("the grid has {}", count(attribute.args.len(), "axis", "axes")),
+                        )
                         .help("add an expression to `@grid`"),
                 );
             }
@@ -209,10 +216,14 @@ impl Checker<'_> {
     }
 
     /// Reports updates that several programs make to one place.
-    pub(super) fn shared_updates(&mut self) {
+    pub(super) fn shared_updates(&mut self, grid: Option<&[GridExpr; 3]>) {
+        let mut several = self.programs;
+        for (axis, count) in grid.into_iter().flatten().enumerate() {
+            several |= u8::from(*count != GridExpr::Const(1)) << axis;
+        }
         for update in std::mem::take(&mut self.updates) {
             let missing: Vec<String> = (0..3)
-                .filter(|axis| self.programs & !update.programs & (1 << axis) != 0)
+                .filter(|axis| several & !update.programs & (1 << axis) != 0)
                 .map(|axis| format!("program_id({axis})"))
                 .collect();
             if !missing.is_empty() {

@@ -151,6 +151,8 @@ struct Checker<'a> {
     /// The function being inlined.
     frame: Option<Frame>,
     inlined: usize,
+    /// The program ids that the conditions around the current statement depend on, as bits.
+    guards: u8,
     /// The element of the f16 tile that the value being checked goes to.
     accumulator: Option<DType>,
     slices: Vec<grid::SliceUse>,
@@ -189,6 +191,7 @@ impl<'a> Checker<'a> {
             clock: 0,
             frame: None,
             inlined: 0,
+            guards: 0,
             accumulator: None,
             slices: Vec::new(),
             updates: Vec::new(),
@@ -272,8 +275,8 @@ impl<'a> Checker<'a> {
         self.other_attributes(ast);
         self.scopes.push(BTreeMap::new());
         let body = self.block_inside(&ast.body);
-        self.shared_updates();
         let grid = self.grid(ast);
+        self.shared_updates(grid.as_ref());
         for (tensor, (read, written)) in self.tensors.iter_mut().zip(self.reads.iter().zip(&self.writes)) {
             tensor.access = match (read, written) {
                 (_, false) => Access::Read,

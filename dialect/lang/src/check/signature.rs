@@ -103,7 +103,7 @@ impl Checker<'_> {
                     }
                     Dim::TensorDim(name.clone())
                 }
-                _ => match self.operand(expr)? {
+                _ => match self.constant_operand(expr)? {
                     Operand::Int(value, _) if value > 0 && u64::try_from(value).is_ok() => {
                         Dim::Const(u64::try_from(value).ok()?)
                     }
@@ -121,6 +121,28 @@ impl Checker<'_> {
             });
         }
         Some(dims)
+    }
+
+    /// The value of an expression of literals and constants.
+    fn constant_operand(&mut self, expr: &tree::Expr) -> Option<Operand> {
+        if self.is_constant(expr) {
+            return self.operand(expr);
+        }
+        let message = "a tensor dim is a name or a positive integer";
+        self.fail(
+            Diagnostic::error(Code::DimNotStatic, expr.span, message)
+                .help("name it: the value comes from the tensor at launch"),
+        )
+    }
+
+    fn is_constant(&self, expr: &tree::Expr) -> bool {
+        match &expr.kind {
+            Source::Int(_) | Source::Float(_) | Source::Bool(_) => true,
+            Source::Name(name) => self.consts.contains_key(name.as_str()),
+            Source::Unary { operand, .. } => self.is_constant(operand),
+            Source::Binary { lhs, rhs, .. } => self.is_constant(lhs) && self.is_constant(rhs),
+            _ => false,
+        }
     }
 
     /// A type of a variable.

@@ -9,7 +9,7 @@ use super::{
     show::Dims,
 };
 use crate::{
-    diagnostics::{Code, Diagnostic},
+    diagnostics::{Code, Diagnostic, count},
     span::Span,
     tree::{self, SubscriptKind},
     typed::{AxisIndex, Dim, Expr, ExprKind, ParamMultiple, TensorId, TileType, Type},
@@ -80,7 +80,7 @@ impl Checker<'_> {
         span: Span,
     ) -> Option<Slice> {
         if subscripts.len() != dims.len() {
-            let count = |n: usize| format!("{n} {}", if n == 1 { "axis" } else { "axes" });
+            let count = |number| count(number, "axis", "axes");
             return self.fail(
                 Diagnostic::error(
                     Code::RankMismatch,

@@ -241,12 +241,17 @@ impl Checker<'_> {
         };
         let ty = self.vars.get(var.0)?.ty.clone();
         let old = match op {
-            Some(_) => Some(self.operand(target)?),
+            Some(_) => self.operand(target),
             None => None,
         };
+        // Whatever is wrong with the value, the variable has one from here.
+        self.undefined.remove(&var);
         self.accumulator = half_tile(&ty);
         let new = self.operand(value);
         self.accumulator = None;
+        if op.is_some() && old.is_none() {
+            return None;
+        }
         let new = self.updated(old, op, new?, span)?;
         let value = self.coerce(new, &ty, &format!("`{name}`"))?;
         self.assigned(var, &value, false);
@@ -305,18 +310,22 @@ impl Checker<'_> {
             return self.fail(Diagnostic::error(Code::WrongKind, target.span, message));
         };
         let slice = self.slice(&format!("`{name}`"), &tile.dims, subscripts, target.span);
-        let old = match op {
-            Some(_) => {
-                let whole =
-                    self.operand(&tree::Expr { kind: Source::Name(name.to_owned()), span: name_span })?;
-                Some(Operand::Expr(self.tile_slice(whole, subscripts, target.span)?))
-            }
+        let whole = match op {
+            Some(_) => self.operand(&tree::Expr { kind: Source::Name(name.to_owned()), span: name_span }),
             None => None,
         };
         let new = self.operand(value);
         let slice = slice?;
         self.inside(&slice, &tile.dims, subscripts)?;
         let part = slice.ty(tile.element);
+        let old = match (op, whole) {
+            (None, _) => None,
+            (Some(_), Some(Operand::Expr(tile))) => {
+                let kind = ExprKind::TileSlice { tile: Box::new(tile), slice: slice.axes.clone() };
+                Some(Operand::Expr(Expr { kind, ty: part.clone(), span: target.span }))
+            }
+            (Some(_), _) => return None,
+        };
         let new = self.updated(old, op, new?, span)?;
         let value = self.coerce(new, &part, "the assigned part")?;
         self.assigned(var, &value, true);
@@ -339,10 +348,9 @@ impl Checker<'_> {
         let element = self.tensors.get(id.0)?.element;
         let name = self.tensors.get(id.0)?.name.clone();
         let slice = self.tensor_slice(id, subscripts, target.span, true);
-        let old = match op {
-            Some(_) => Some(Operand::Expr(self.load(id, subscripts, None, target.span)?)),
-            None => None,
-        };
+        if let (Some(_), Some(read)) = (op, self.reads.get_mut(id.0)) {
+            *read = true;
+        }
         let new = self.operand(value);
         if let Element::Block(format) = element {
             let message = format!("a store to a tensor of {} blocks", format.name);
@@ -352,11 +360,18 @@ impl Checker<'_> {
         }
         let slice = slice?;
         if op.is_some() {
-            let programs =
-                slice.axes.iter().map(|axis| self.programs_of(axis.position())).fold(0, |a, b| a | b);
+            let programs = slice
+                .axes
+                .iter()
+                .map(|axis| self.programs_of(axis.position()))
+                .fold(self.guards, |a, b| a | b);
             self.updates.push(Update { programs, span });
         }
         let part = slice.ty(element);
+        let old = op.map(|_| {
+            let kind = ExprKind::Load { tensor: id, slice: slice.axes.clone(), fill: None };
+            Operand::Expr(Expr { kind, ty: part.clone(), span: target.span })
+        });
         let new = self.updated(old, op, new?, span)?;
         let value = self.coerce(new, &part, &format!("this part of `{name}`"))?;
         Some(match slice.points() {
@@ -380,8 +395,11 @@ impl Checker<'_> {
             // An inlined function with effects.
             return None;
         }
-        let message = format!("this {} is computed and dropped", operand.describe());
-        self.fail(Diagnostic::error(Code::NoEffect, expr.span, message).help("assign it, or remove the line"))
+        self.fail(
+            Diagnostic::error(Code::NoEffect, expr.span, "this value is computed and dropped")
+                .label(operand.describe())
+                .help("assign it, or remove the line"),
+        )
     }
 
     /// Enters a loop or branch.
@@ -474,6 +492,8 @@ impl Checker<'_> {
         otherwise: Option<&tree::Block>,
     ) -> Option<StmtKind> {
         let condition = self.condition(condition, "the condition of `if`");
+        let guards = self.guards;
+        self.guards |= condition.as_ref().map_or(0, |condition| self.programs_of(condition));
         let undefined = self.undefined.clone();
         self.enter();
         let then = self.scoped_block(then);
@@ -481,6 +501,7 @@ impl Checker<'_> {
         self.clock += 1;
         let otherwise = otherwise.map(|block| self.scoped_block(block)).unwrap_or_default();
         let (carried, _) = self.leave();
+        self.guards = guards;
         self.undefined.extend(after_then);
         Some(StmtKind::If { condition: condition?, carried, then, otherwise })
     }

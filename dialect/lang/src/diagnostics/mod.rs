@@ -103,6 +103,11 @@ impl Diagnostic {
     }
 }
 
+/// `1 axis`, `2 axes`.
+pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 /// Diagnostics of one run, at most [`Sink::LIMIT`].
 #[derive(Debug, Default)]
 pub(crate) struct Sink {

@@ -243,7 +243,7 @@ impl Parser<'_> {
                 self.bump();
                 Ok(())
             }
-            TokenKind::End | TokenKind::Symbol("}") => Ok(()),
+            TokenKind::End | TokenKind::Symbol("}" | "@") | TokenKind::Keyword(Keyword::Kernel) => Ok(()),
             _ => Err(self.unexpected(&format!("the end of the {what}"))),
         }
     }

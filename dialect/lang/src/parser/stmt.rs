@@ -22,7 +22,9 @@ impl Parser<'_> {
                         return Ok(Block { statements, span: open.to(token.span) });
                     }
                     TokenKind::End | TokenKind::Keyword(Keyword::Kernel) | TokenKind::Symbol("@") => {
-                        parser.expect_close("}", open)?;
+                        // What was read stands; outer blocks end here too, reported once.
+                        let _ = parser.expect_close("}", open);
+                        return Ok(Block { statements, span: open.to(parser.last_span()) });
                     }
                     _ => statements.push(parser.statement_or_recover()),
                 }

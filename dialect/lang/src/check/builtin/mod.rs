@@ -1,6 +1,14 @@
-//! The builtins: one table of what there is, and the typing of each call.
+//! The typing of calls: builtins and casts.
+
+mod dot;
+mod effect;
+mod table;
 
 use phobos_artifact::{DType, Element};
+
+pub(super) use table::is_known;
+pub use table::{BUILTINS, BuiltinInfo};
+use table::{Builtin, is_cast};
 
 use super::{
     Checker, convert,
@@ -11,262 +19,8 @@ use crate::{
     diagnostics::{Code, Diagnostic, nearest},
     span::Span,
     tree::{self, Arg, ExprKind as Source, Ident},
-    typed::{BinaryOp, Dim, Expr, ExprKind, MathOp, Precision, ReduceOp, StmtKind, TensorId, TileType, Type},
+    typed::{Dim, Expr, ExprKind, MathOp, ReduceOp, TileType, Type},
 };
-
-/// What SPEC.md and `--explain` say of a builtin.
-#[derive(Clone, Copy, Debug)]
-pub struct BuiltinInfo {
-    /// The name.
-    pub name: &'static str,
-    /// The parameters and the result.
-    pub signature: &'static str,
-    /// What it computes.
-    pub doc: &'static str,
-    which: Builtin,
-    /// The fewest and the most positional arguments.
-    arity: (usize, usize),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Builtin {
-    ProgramId,
-    Dot {
-        transposed: bool,
-    },
-    Math(MathOp),
-    Binary(BinaryOp),
-    Where,
-    Fma,
-    Reduce(ReduceOp),
-    RowReduce(ReduceOp),
-    ArgReduce {
-        max: bool,
-    },
-    CumSum,
-    Tril,
-    Transpose,
-    Flat,
-    Reshape,
-    Broadcast,
-    Iota,
-    AtomicAdd,
-    /// A statement and not a value.
-    Statement,
-    /// Known, but not implemented.
-    NotYet,
-}
-
-const fn entry(
-    name: &'static str,
-    which: Builtin,
-    arity: (usize, usize),
-    signature: &'static str,
-    doc: &'static str,
-) -> BuiltinInfo {
-    BuiltinInfo { name, signature, doc, which, arity }
-}
-
-const fn math(name: &'static str, op: MathOp, doc: &'static str) -> BuiltinInfo {
-    entry(name, Builtin::Math(op), (1, 1), "(x: float) -> float", doc)
-}
-
-const fn reduce(name: &'static str, op: ReduceOp, doc: &'static str) -> BuiltinInfo {
-    entry(name, Builtin::Reduce(op), (2, 2), "(x: tile, axis: int) -> tile", doc)
-}
-
-/// Every builtin. Where a signature says `float` or `number`, scalars and tiles of
-/// any rank are meant, broadcast together.
-pub const BUILTINS: &[BuiltinInfo] = &[
-    entry(
-        "program_id",
-        Builtin::ProgramId,
-        (1, 1),
-        "(axis: 0, 1 or 2) -> index",
-        "The position of this program in the grid.",
-    ),
-    entry(
-        "dot",
-        Builtin::Dot { transposed: false },
-        (2, 2),
-        "(a: tile[M, K], b: tile[K, N], precision = tf32 | tf32x3 | f16) -> tile[M, N]",
-        "Matrix product. The narrower float operand widens exactly; f16, bf16 and block operands accumulate in f32 (in f16 into a declared f16 tile), i8, u8 and i16 in i32.",
-    ),
-    entry(
-        "dot_t",
-        Builtin::Dot { transposed: true },
-        (2, 2),
-        "(a: tile[M, K], b: tile[N, K], precision = tf32 | tf32x3 | f16) -> tile[M, N]",
-        "Matrix product with b transposed; b may be a tile of a block format.",
-    ),
-    math("exp", MathOp::Exp, "e to the x."),
-    math("exp2", MathOp::Exp2, "2 to the x."),
-    math("log", MathOp::Log, "The natural logarithm; NaN below 0, -inf at 0."),
-    math("sqrt", MathOp::Sqrt, "The square root; NaN below 0."),
-    math("rsqrt", MathOp::Rsqrt, "1 / sqrt(x)."),
-    math("tanh", MathOp::Tanh, "The hyperbolic tangent."),
-    math("sigmoid", MathOp::Sigmoid, "1 / (1 + exp(-x))."),
-    math("silu", MathOp::Silu, "x * sigmoid(x)."),
-    math("gelu", MathOp::Gelu, "The tanh form of GELU: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."),
-    math("floor", MathOp::Floor, "The greatest integer that is not greater."),
-    math("ceil", MathOp::Ceil, "The least integer that is not less."),
-    math("round", MathOp::Round, "The nearest integer, ties to even."),
-    entry(
-        "abs",
-        Builtin::Math(MathOp::Abs),
-        (1, 1),
-        "(x: number) -> number",
-        "The absolute value; the least integer stays itself.",
-    ),
-    entry(
-        "min",
-        Builtin::Binary(BinaryOp::Min),
-        (2, 2),
-        "(a: number, b: number) -> number",
-        "The smaller, elementwise; NaN if one is NaN.",
-    ),
-    entry(
-        "max",
-        Builtin::Binary(BinaryOp::Max),
-        (2, 2),
-        "(a: number, b: number) -> number",
-        "The greater, elementwise; NaN if one is NaN.",
-    ),
-    entry("tmax", Builtin::Binary(BinaryOp::Max), (2, 2), "(a: tile, b: tile) -> tile", "The same as max."),
-    entry(
-        "where",
-        Builtin::Where,
-        (3, 3),
-        "(c: bool, a, b) -> a or b",
-        "a where c holds and b elsewhere, elementwise; both are evaluated.",
-    ),
-    entry("fma", Builtin::Fma, (3, 3), "(a: float, b: float, c: float) -> float", "a * b + c, rounded once."),
-    entry(
-        "rowmax",
-        Builtin::RowReduce(ReduceOp::Max),
-        (1, 1),
-        "(x: tile) -> tile",
-        "The greatest along the last axis, which stays with extent 1.",
-    ),
-    entry(
-        "rowsum",
-        Builtin::RowReduce(ReduceOp::Sum),
-        (1, 1),
-        "(x: tile) -> tile",
-        "The sum along the last axis, which stays with extent 1.",
-    ),
-    reduce("sum", ReduceOp::Sum, "The sum along an axis, which stays with extent 1."),
-    reduce("prod", ReduceOp::Prod, "The product along an axis."),
-    reduce("reduce_max", ReduceOp::Max, "The greatest along an axis; NaN if one is NaN."),
-    reduce("reduce_min", ReduceOp::Min, "The least along an axis; NaN if one is NaN."),
-    reduce("any", ReduceOp::Any, "Whether one element of a bool tile holds, along an axis."),
-    reduce("all", ReduceOp::All, "Whether every element of a bool tile holds, along an axis."),
-    entry(
-        "argmax",
-        Builtin::ArgReduce { max: true },
-        (2, 2),
-        "(x: tile, axis: int) -> tile<i32>",
-        "The position of the greatest along an axis: the first of equals, or the first NaN.",
-    ),
-    entry(
-        "argmin",
-        Builtin::ArgReduce { max: false },
-        (2, 2),
-        "(x: tile, axis: int) -> tile<i32>",
-        "The position of the least along an axis: the first of equals, or the first NaN.",
-    ),
-    entry(
-        "cumsum",
-        Builtin::CumSum,
-        (1, 2),
-        "(x: tile, axis: int = 0) -> tile",
-        "The inclusive sum along an axis; down the rows without one.",
-    ),
-    entry(
-        "tril",
-        Builtin::Tril,
-        (1, 1),
-        "(x: tile[R, C]) -> tile[R, C]",
-        "The lower triangle with the diagonal, 0 above it.",
-    ),
-    entry("transpose", Builtin::Transpose, (1, 1), "(x: tile[R, C]) -> tile[C, R]", "The axes swapped."),
-    entry(
-        "flat",
-        Builtin::Flat,
-        (1, 1),
-        "(x: tile) -> tile[1, n]",
-        "The tile as one row, in row-major order.",
-    ),
-    entry(
-        "reshape",
-        Builtin::Reshape,
-        (2, 2),
-        "(x: tile, [dims]) -> tile[dims]",
-        "The same elements in row-major order; the numbers of elements are equal.",
-    ),
-    entry(
-        "broadcast",
-        Builtin::Broadcast,
-        (2, 2),
-        "(x, [dims]) -> tile[dims]",
-        "A scalar, or a tile with axes of extent 1, stretched.",
-    ),
-    entry(
-        "iota",
-        Builtin::Iota,
-        (2, 2),
-        "([dims], axis: int) -> tile<i32>[dims]",
-        "The position along an axis.",
-    ),
-    entry(
-        "atomic_add",
-        Builtin::AtomicAdd,
-        (3, 9),
-        "(t: tensor<i32>, i, ..., v: i32) -> i32",
-        "Adds v to the element t[i, ...] as one step; the value before.",
-    ),
-    entry(
-        "grid_barrier",
-        Builtin::Statement,
-        (1, 1),
-        "(bar: tensor<i32>)",
-        "Waits for all programs of the grid; bar has 2 or more elements, 0 at first. Needs @persistent.",
-    ),
-    entry(
-        "assert",
-        Builtin::Statement,
-        (2, 2),
-        "(c: bool, \"text\")",
-        "Stops the launch with the text in debug builds when c does not hold.",
-    ),
-    entry("print", Builtin::NotYet, (0, 9), "(...)", "Prints values in debug builds."),
-    entry(
-        "quantize",
-        Builtin::NotYet,
-        (2, 2),
-        "(x: tile<f32>, format) -> tile<format>",
-        "Rounds to a block format.",
-    ),
-    entry(
-        "qdot_t",
-        Builtin::NotYet,
-        (2, 9),
-        "(a, b, ...) -> tile",
-        "Integer dot of Q8_0 operands with a scale per 32.",
-    ),
-    entry("qmma_t", Builtin::NotYet, (2, 9), "(a, b, ...) -> tile", "The same on tensor cores."),
-    entry("concat", Builtin::NotYet, (2, 9), "(a: tile, b: tile, axis: int) -> tile", "Tiles side by side."),
-];
-
-/// The element types are casts.
-fn is_cast(name: &str) -> bool {
-    name.parse::<Element>().is_ok()
-}
-
-/// Whether a function cannot have this name.
-pub(super) fn is_known(name: &str) -> bool {
-    is_cast(name) || BUILTINS.iter().any(|info| info.name == name)
-}
 
 impl Checker<'_> {
     pub(super) fn call(&mut self, callee: &Ident, args: &[Arg], span: Span) -> Option<Operand> {
@@ -576,7 +330,14 @@ impl Checker<'_> {
                 Diagnostic::error(Code::NotBool, condition.span(), message).help("compare with `!= 0`"),
             );
         }
-        let unified = self.unify("`where`", span, vec![a?, b?])?;
+        let (mut a, mut b) = (a?, b?);
+        if condition.dims().is_some() && matches!((&a, &b), (Operand::Int(..), Operand::Int(..))) {
+            // There are no index tiles: two integers become i32.
+            let kind = Kind::Scalar(DType::I32);
+            a = Operand::Expr(self.literal(a, kind)?);
+            b = Operand::Expr(self.literal(b, kind)?);
+        }
+        let unified = self.unify("`where`", span, vec![a, b])?;
         let [then, otherwise] = <[Expr; 2]>::try_from(unified).ok()?;
         let condition = self.decide(condition)?;
         let (conditions, values) = (condition.ty.dims(), then.ty.dims());
@@ -598,7 +359,7 @@ impl Checker<'_> {
             return Some(Expr { kind: ExprKind::Select { condition, then, otherwise }, ty, span });
         };
         if then.ty == Type::Index {
-            let message = "`where` of a tile condition and index values";
+            let message = "`where` with a tile condition of index values";
             return self.fail(
                 Diagnostic::error(Code::TypeMismatch, span, message)
                     .help("write a cast: `i32(...)` or `f32(...)`"),
@@ -654,120 +415,6 @@ impl Checker<'_> {
         Some(Expr { kind: ExprKind::Reshape(Box::new(tile)), ty, span })
     }
 
-    fn precision(&mut self, args: &[Arg]) -> Option<Precision> {
-        let mut precision = Precision::Operands;
-        for arg in args {
-            let Some(keyword) = &arg.keyword else { continue };
-            if keyword.name != "precision" {
-                let message = format!("unknown keyword argument `{}`", keyword.name);
-                return self.fail(
-                    Diagnostic::error(Code::UnknownKeyword, keyword.span, message)
-                        .help("did you mean `precision`?"),
-                );
-            }
-            precision = match &arg.value.kind {
-                Source::Name(name) if name == "tf32" => Precision::Tf32,
-                Source::Name(name) if name == "tf32x3" => Precision::Tf32x3,
-                Source::Name(name) if name == "f16" => Precision::F16,
-                _ => {
-                    let message = "a precision is tf32, tf32x3 or f16";
-                    return self.fail(
-                        Diagnostic::error(Code::BadArgument, arg.value.span, message)
-                            .help("without one, operands keep their precision"),
-                    );
-                }
-            };
-        }
-        Some(precision)
-    }
-
-    fn dot_operand(&mut self, name: &str, arg: &tree::Expr) -> Option<Expr> {
-        match self.operand(arg)? {
-            Operand::Expr(expr) if expr.ty.dims().is_some() => Some(expr),
-            other => {
-                let message = format!("`{name}` takes tiles, not {}", other.describe());
-                self.fail(Diagnostic::error(Code::BadArgument, arg.span, message))
-            }
-        }
-    }
-
-    fn dot(
-        &mut self,
-        lhs: &tree::Expr,
-        rhs: &tree::Expr,
-        transposed: bool,
-        precision: Precision,
-        accumulator: Option<DType>,
-        span: Span,
-    ) -> Option<Expr> {
-        let name = if transposed { "dot_t" } else { "dot" };
-        let (lhs, rhs) = (self.dot_operand(name, lhs), self.dot_operand(name, rhs));
-        let (lhs, rhs) = (decoded(lhs?), rhs?);
-        // A block format runs along the last axis: the inner one of `dot_t` only.
-        let rhs = if transposed { rhs } else { decoded(rhs) };
-        let (left, right) = (self.rank_two(name, &lhs), self.rank_two(name, &rhs));
-        let ([rows, inner], [first, second]) = (left?, right?);
-        let (other, columns) = if transposed { (second, first) } else { (first, second) };
-        if inner != other {
-            return self.fail(
-                Diagnostic::error(
-                    Code::ShapeMismatch,
-                    span,
-                    format!("`{name}` of {} and {}", lhs.ty, rhs.ty),
-                )
-                .label(format!("inner extents {inner} and {other}"))
-                .help(if transposed {
-                    "`dot_t(a, b)` takes [M, K] and [N, K]; `dot(a, b)` takes [M, K] and [K, N]"
-                } else {
-                    "`dot(a, b)` takes [M, K] and [K, N]; `dot_t(a, b)` takes [M, K] and [N, K]"
-                }),
-            );
-        }
-        let (a, b) = (Kind::of(&lhs.ty)?, Kind::of(&rhs.ty)?);
-        let problem =
-            Diagnostic::error(Code::TypeMismatch, span, format!("`{name}` of {} and {}", lhs.ty, rhs.ty))
-                .label(format!("{} and {}", a.name(), b.name()));
-        let (lhs, rhs, result) = match (a, b) {
-            (Kind::Scalar(x), Kind::Block(_)) if x.is_float() && x != DType::F64 => (lhs, rhs, DType::F32),
-            (Kind::Scalar(x), Kind::Scalar(y)) if x.is_float() && y.is_float() => {
-                let common = if x == y {
-                    x
-                } else if x.bytes() == y.bytes() {
-                    DType::F32
-                } else if x.bytes() > y.bytes() {
-                    x
-                } else {
-                    y
-                };
-                let kind = Kind::Scalar(common);
-                let result = match common {
-                    DType::F16 if accumulator == Some(DType::F16) => DType::F16,
-                    DType::F16 | DType::Bf16 => DType::F32,
-                    other => other,
-                };
-                (convert::cast(lhs, kind), convert::cast(rhs, kind), result)
-            }
-            (Kind::Scalar(x), Kind::Scalar(y)) if x == y && a.is_integer() => {
-                let result = match x {
-                    DType::I8 | DType::U8 | DType::I16 => DType::I32,
-                    other => other,
-                };
-                (lhs, rhs, result)
-            }
-            _ => {
-                return self
-                    .fail(problem.help("both operands are floats, or integers of one type; write a cast"));
-            }
-        };
-        if precision != Precision::Operands && Kind::of(&lhs.ty)? != Kind::Scalar(DType::F32) {
-            let message = format!("`precision` lowers f32 operands, and these are {}", a.name());
-            return self.fail(Diagnostic::error(Code::BadArgument, span, message).help("remove `precision`"));
-        }
-        let ty = Kind::Scalar(result).with_dims(Some(vec![rows, columns]));
-        let kind = ExprKind::Dot { lhs: Box::new(lhs), rhs: Box::new(rhs), transposed, precision };
-        Some(Expr { kind, ty, span })
-    }
-
     /// `f32(x)`, `T(x)`: a conversion; block formats are decoded.
     fn cast_call(&mut self, callee: &Ident, args: &[Arg], span: Span) -> Option<Operand> {
         self.no_keywords(args)?;
@@ -799,95 +446,6 @@ impl Checker<'_> {
         let value = if fits { self.literal(operand, kind)? } else { self.decide(operand)? };
         let value = Expr { span, ..convert::cast(decoded(value), kind) };
         Some(Operand::Expr(value))
-    }
-
-    fn tensor_argument(&mut self, name: &str, arg: &tree::Expr) -> Option<TensorId> {
-        let tensor = match &arg.kind {
-            Source::Name(tensor) => self.tensor_named(tensor),
-            _ => None,
-        };
-        let Some(id) = tensor else {
-            if let Source::Name(tensor) = &arg.kind
-                && self.broken_params.contains(tensor)
-            {
-                return None;
-            }
-            let message = format!("the first argument of `{name}` is the name of a tensor parameter");
-            return self.fail(Diagnostic::error(Code::BadArgument, arg.span, message));
-        };
-        let element = self.tensors.get(id.0)?.element;
-        for used in [&mut self.reads, &mut self.writes] {
-            if let Some(used) = used.get_mut(id.0) {
-                *used = true;
-            }
-        }
-        if element != Element::Scalar(DType::I32) {
-            let code = if element == Element::Scalar(DType::F32) { Code::NotYet } else { Code::BadArgument };
-            let message = format!("`{name}` takes an i32 tensor, not {element}");
-            return self.fail(Diagnostic::error(code, arg.span, message));
-        }
-        Some(id)
-    }
-
-    /// The call as an expression, not yet placed in the order of statements.
-    pub(super) fn atomic_add(&mut self, args: &[Arg], span: Span) -> Option<Expr> {
-        self.no_keywords(args)?;
-        let values: Vec<&tree::Expr> = args.iter().map(|arg| &arg.value).collect();
-        let (Some((tensor, rest)), true) = (values.split_first(), values.len() >= 3) else {
-            let message =
-                format!("`atomic_add` takes a tensor, a place and a value, not {} arguments", args.len());
-            return self
-                .fail(Diagnostic::error(Code::ArgumentCount, span, message).help("atomic_add(t, i, v)"));
-        };
-        let id = self.tensor_argument("atomic_add", tensor)?;
-        let (value, places) = rest.split_last()?;
-        let (rank, name) = self.tensors.get(id.0).map(|tensor| (tensor.dims.len(), tensor.name.clone()))?;
-        if places.len() != rank {
-            let message = format!("tensor `{name}` has {rank} axes, this place has {}", places.len());
-            return self.fail(
-                Diagnostic::error(Code::RankMismatch, span, message).help("write one position per axis"),
-            );
-        }
-        let indices: Vec<Option<Expr>> = places.iter().map(|place| self.index(place, "a position")).collect();
-        let value = self.operand(value)?;
-        let value = self.scalar(value, "the value of `atomic_add`")?;
-        let ty = Type::Scalar(DType::I32);
-        let value = Box::new(self.coerce(value, &ty, "the value of `atomic_add`")?);
-        let indices = indices.into_iter().collect::<Option<Vec<Expr>>>()?;
-        Some(Expr { kind: ExprKind::AtomicAdd { tensor: id, indices, value }, ty, span })
-    }
-
-    pub(super) fn grid_barrier(&mut self, args: &[Arg], span: Span) -> Option<StmtKind> {
-        self.no_keywords(args)?;
-        let [arg] = args else {
-            let message = format!("`grid_barrier` takes 1 argument, not {}", args.len());
-            return self
-                .fail(Diagnostic::error(Code::ArgumentCount, span, message).help("grid_barrier(bar)"));
-        };
-        let tensor = self.tensor_argument("grid_barrier", &arg.value)?;
-        Some(StmtKind::GridBarrier { tensor })
-    }
-
-    pub(super) fn assertion(&mut self, args: &[Arg], span: Span) -> Option<StmtKind> {
-        self.no_keywords(args)?;
-        let [condition, message] = args else {
-            let message = format!("`assert` takes 2 arguments, not {}", args.len());
-            return self.fail(
-                Diagnostic::error(Code::ArgumentCount, span, message).help("assert(condition, \"text\")"),
-            );
-        };
-        let condition = self.condition(&condition.value, "the condition of `assert`")?;
-        match &message.value.kind {
-            Source::Text(text) => Some(StmtKind::Assert { condition, message: text.clone() }),
-            _ => self.fail(
-                Diagnostic::error(
-                    Code::BadArgument,
-                    message.value.span,
-                    "the second argument of `assert` is a text",
-                )
-                .help("assert(condition, \"text\")"),
-            ),
-        }
     }
 }
 
