@@ -1,2 +1,70 @@
-//! Project tasks: demo, test, bench, fmt-check.
-fn main() {}
+//! `cargo xtask`: the tasks of the project. It depends on nothing but the standard library, so that it runs
+//! before anything else is there; what it needs beyond that it gets through the system's own programs.
+
+mod bench;
+mod binaries;
+mod demo;
+mod error;
+mod model;
+mod process;
+mod progress;
+mod setup;
+mod summary;
+mod test;
+mod workspace;
+
+use error::{Error, Result};
+use std::env;
+use std::process::ExitCode;
+use workspace::Workspace;
+
+const HELP: &str = "\
+cargo xtask TASK [ARGUMENTS]
+
+  demo [QUESTION]     set up, build, fetch the default model, and ask it
+  test [STAGE...]     everything that has to hold; or only some of the stages
+                      setup, model, fmt, clippy, build, unit, doc, lit and what they need
+  bench model [--gguf FILE] [--threads 1,2] [--runs N] [--prompt-tokens N] [--gen-tokens N]
+        [-- ARGUMENTS OF phobos-bench]
+                      tokens per second beside llama.cpp, as a table for BENCHMARKS.md
+  bench emulator|cache [ARGUMENTS]
+                      the benchmarks of one crate
+  fmt-check           fail where rustfmt would change something
+  help                this text
+
+`demo`, `test` and `bench` first install the Debian 12 packages that are missing, and say which. On another
+system they name the packages and stop. Exit status: 0 done, 1 failed, 2 something for you to change.
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match dispatch(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn dispatch(arguments: &[String]) -> Result<()> {
+    let Some((task, rest)) = arguments.split_first() else {
+        eprint!("{HELP}");
+        return Err(Error::Usage("no task given".to_owned()));
+    };
+    let workspace = Workspace::locate();
+    if ["help", "--help", "-h"].contains(&task.as_str())
+        || rest.first().is_some_and(|a| a == "--help" || a == "-h")
+    {
+        print!("{HELP}");
+        return Ok(());
+    }
+    match task.as_str() {
+        "demo" => demo::demo(&workspace, rest),
+        "test" => test::test(&workspace, rest),
+        "bench" => bench::bench(&workspace, rest),
+        "fmt-check" if rest.is_empty() => test::format_check(&workspace),
+        "fmt-check" => Err(Error::Usage("fmt-check takes no arguments".to_owned())),
+        other => Err(Error::Usage(format!("no task `{other}`"))),
+    }
+}

@@ -1,0 +1,458 @@
+//! Tiles as a whole: loads, stores, scratch copies, and operations that only move
+//! elements.
+
+use std::rc::Rc;
+
+use melior::ir::ValueLike;
+use phobos_dialect::{Op, PassError, Type, Val, build::IntegerPredicate, ir, types::Tile};
+
+use super::{
+    Lowering,
+    emit::{Size, element_bytes},
+    source::{Kind, MapInput, MapSource, Source, View, format_of},
+};
+
+impl<'c> Lowering<'c> {
+    /// The source of a tile value.
+    pub(super) fn source(&self, value: Val<'c>) -> Result<Source<'c>, PassError> {
+        self.tiles.get(&ir::value_key(value)).cloned().ok_or_else(|| {
+            PassError::new(value.location(), "internal error: a tile is read before it is made")
+        })
+    }
+
+    pub(super) fn define(&mut self, value: Val<'c>, source: Source<'c>) {
+        self.tiles.insert(ir::value_key(value), source);
+    }
+
+    /// The static shape and element of a tile value.
+    pub(super) fn shape(&self, value: Val<'c>) -> Result<(Vec<i64>, Type<'c>), PassError> {
+        Tile::from_type(value.r#type()).and_then(|tile| Some((tile.shape()?, tile.element))).ok_or_else(
+            || PassError::new(value.location(), "a tile is not static here: run phobos-specialize first"),
+        )
+    }
+
+    /// The extents from `valid` operands; the whole shape without any.
+    pub(super) fn extents(&self, shape: &[i64], valid: &[Val<'c>]) -> Result<Vec<Size<'c>>, PassError> {
+        if valid.is_empty() {
+            return Ok(shape.iter().map(|extent| Size::Const(*extent)).collect());
+        }
+        valid.iter().map(|extent| Ok(self.size(self.scalar(*extent)?))).collect()
+    }
+
+    /// The new value of a scalar of the kernel.
+    pub(super) fn scalar(&self, value: Val<'c>) -> Result<Val<'c>, PassError> {
+        self.values.get(&ir::value_key(value)).copied().ok_or_else(|| {
+            PassError::new(value.location(), "internal error: a scalar is read before it is made")
+        })
+    }
+
+    /// A new scratch tile.
+    pub(super) fn scratch_tile(&mut self, shape: &[i64], element: Type<'c>) -> Result<View<'c>, PassError> {
+        let elements: i64 = shape.iter().product();
+        let pointer = self.allocate(elements as u64 * u64::from(element_bytes(element)))?;
+        Ok(View { pointer, element, strides: row_major(shape), owned: true })
+    }
+
+    /// Evaluates a source into a view of the same shape.
+    pub(super) fn copy_into(&mut self, source: &Source<'c>, view: &View<'c>) -> Result<(), PassError> {
+        let axis = source.lane_axis();
+        let (shape, extents) = (source.shape.clone(), source.extents.clone());
+        self.for_chunks(&shape, &extents, axis, source.granularity(), &mut |lowering, chunk| {
+            let values = lowering.read(source, chunk)?;
+            lowering.write(view, chunk, &values)
+        })
+    }
+
+    /// The tile in memory. A map may reuse the scratch of an input that nothing else
+    /// reads ([`Self::reusable`]).
+    pub(super) fn materialize(&mut self, source: &Source<'c>) -> Result<Source<'c>, PassError> {
+        if source.view().is_some() {
+            return Ok(source.clone());
+        }
+        let view = match self.reusable(source) {
+            Some(view) => view,
+            None => self.scratch_tile(&source.shape, source.element)?,
+        };
+        self.copy_into(source, &view)?;
+        Ok(Source { kind: Kind::View(view), ..source.clone() })
+    }
+
+    /// The scratch of an input of a map that the map may overwrite: same shape and
+    /// element, and the map is its only reader. Elements are read before they are
+    /// written, index by index.
+    pub(super) fn reusable(&self, source: &Source<'c>) -> Option<View<'c>> {
+        let Kind::Map(map) = &source.kind else { return None };
+        map.inputs.iter().find_map(|input| {
+            let MapInput::Tile { source: input, value } = input else { return None };
+            let view = input.view()?;
+            let same = input.shape == source.shape && view.element == source.element;
+            (same && view.owned && only_here(*value, map.op)).then(|| view.clone())
+        })
+    }
+
+    // ---- operations ----
+
+    pub(super) fn load(&mut self, op: Op<'c>) -> Result<(), PassError> {
+        let segments = ir::operand_segments(op);
+        let [tensor, offsets, other, valid] = &segments[..] else { return unexpected(op) };
+        let memory = self.memory(op, tensor)?;
+        let result = ir::results(op)[0];
+        let (shape, element) = self.shape(result)?;
+        let format = format_of(op, element)?;
+        let view = self.window(&memory, offsets, format.map_or(1, |format| format.elements as i64))?;
+        let mut source = Source::whole(Kind::View(view.clone()), element, shape.clone());
+        source.extents = self.extents(&shape, valid)?;
+        if format.is_some() {
+            if memory.written {
+                return Err(PassError::at(op, "a tensor of a block format cannot be written"));
+            }
+            self.define(result, source);
+            return Ok(());
+        }
+        if let Some(fill) = other.first() {
+            let fill = self.scalar(*fill)?;
+            let whole = Source::whole(Kind::Splat(fill), element, shape.clone());
+            let copy = self.scratch_tile(&shape, element)?;
+            self.copy_into(&whole, &copy)?;
+            self.copy_into(&source, &copy)?;
+            self.define(result, Source::whole(Kind::View(copy), element, shape));
+        } else if memory.written {
+            // A later store must not change what was read.
+            let copy = self.scratch_tile(&shape, element)?;
+            self.copy_into(&source, &copy)?;
+            self.define(result, Source { kind: Kind::View(copy), ..source });
+        } else {
+            self.define(result, source);
+        }
+        Ok(())
+    }
+
+    pub(super) fn store(&mut self, op: Op<'c>) -> Result<(), PassError> {
+        let segments = ir::operand_segments(op);
+        let [value, tensor, offsets, valid] = &segments[..] else { return unexpected(op) };
+        let [value] = value[..] else { return unexpected(op) };
+        let memory = self.memory(op, tensor)?;
+        let mut source = self.source(value)?;
+        source.extents = self.extents(&source.shape, valid)?;
+        let view = self.window(&memory, offsets, 1)?;
+        self.copy_into(&source, &view)
+    }
+
+    fn memory(&self, op: Op<'c>, tensor: &[Val<'c>]) -> Result<super::source::Memory<'c>, PassError> {
+        tensor
+            .first()
+            .and_then(|tensor| self.memories.get(&ir::value_key(*tensor)))
+            .cloned()
+            .ok_or_else(|| PassError::at(op, "internal error: an access to no tensor of the kernel"))
+    }
+
+    /// The view of a tensor from `offsets` on.
+    fn window(
+        &mut self,
+        memory: &super::source::Memory<'c>,
+        offsets: &[Val<'c>],
+        block: i64,
+    ) -> Result<View<'c>, PassError> {
+        let mut strides = vec![Size::Const(1); memory.dims.len()];
+        let last = memory.dims.len() - 1;
+        let mut stride = self.divide(memory.dims[last], block)?;
+        for axis in (0..last).rev() {
+            strides[axis] = stride;
+            stride = self.multiply(stride, memory.dims[axis])?;
+        }
+        let base = View { pointer: memory.pointer, element: memory.element, strides, owned: false };
+        let mut index = Vec::new();
+        for (axis, offset) in offsets.iter().enumerate() {
+            let offset = self.size(self.scalar(*offset)?);
+            index.push(if axis == last { self.divide(offset, block)? } else { offset });
+        }
+        let pointer = self.address(&base, &index)?;
+        Ok(View { pointer, ..base })
+    }
+
+    /// Whether a point is inside its tensor.
+    fn point_inside(&self, dims: &[Size<'c>], index: &[Size<'c>]) -> Result<Val<'c>, PassError> {
+        let mut inside = self.b.integer(self.b.int(1), 1)?;
+        for (dim, position) in dims.iter().zip(index) {
+            let (dim, position) = (self.value(*dim)?, self.value(*position)?);
+            // Unsigned: a negative position is outside too.
+            let here = self.b.compare_integers(IntegerPredicate::UnsignedLess, position, dim)?;
+            inside = self.b.binary("arith.andi", inside, here)?;
+        }
+        Ok(inside)
+    }
+
+    pub(super) fn load_point(&mut self, op: Op<'c>) -> Result<(), PassError> {
+        let operands = ir::operands(op);
+        let memory = self.memory(op, &operands[..1])?;
+        let result = ir::results(op)[0];
+        let index =
+            operands[1..].iter().map(|o| Ok(self.size(self.scalar(*o)?))).collect::<Result<Vec<_>, _>>()?;
+        let inside = self.point_inside(&memory.dims, &index)?;
+        let ty = result.r#type();
+        let branch = self.b.op("scf.if", &[inside], &[ty], &[], &[&[], &[]])?;
+        let outer = self.b;
+        for (number, block) in ir::blocks(branch).into_iter().enumerate() {
+            self.b = outer.in_block(block);
+            let value = if number == 0 {
+                let view = self.window(&memory, &operands[1..], 1)?;
+                self.load_element(view.pointer, ty)?
+            } else {
+                self.b.constant(ty, 0.0)?
+            };
+            self.b.op("scf.yield", &[value], &[], &[], &[])?;
+        }
+        self.b = outer;
+        self.values.insert(ir::value_key(result), self.b.result(branch, 0)?);
+        Ok(())
+    }
+
+    pub(super) fn store_point(&mut self, op: Op<'c>) -> Result<(), PassError> {
+        let operands = ir::operands(op);
+        let value = self.scalar(operands[0])?;
+        let memory = self.memory(op, &operands[1..2])?;
+        let index =
+            operands[2..].iter().map(|o| Ok(self.size(self.scalar(*o)?))).collect::<Result<Vec<_>, _>>()?;
+        let inside = self.point_inside(&memory.dims, &index)?;
+        self.if_then(inside, |lowering| {
+            let view = lowering.window(&memory, &operands[2..], 1)?;
+            lowering.store_element(value, view.pointer, None)
+        })
+    }
+
+    /// A map is computed where it is read if that is one place in the same block;
+    /// else here.
+    pub(super) fn map(&mut self, op: Op<'c>) -> Result<(), PassError> {
+        let segments = ir::operand_segments(op);
+        let [inputs, valid] = &segments[..] else { return unexpected(op) };
+        let mut sources = Vec::new();
+        for input in inputs {
+            sources.push(match Tile::from_type(input.r#type()) {
+                Some(_) => MapInput::Tile { source: self.source(*input)?, value: *input },
+                None => MapInput::Scalar(self.scalar(*input)?),
+            });
+        }
+        let result = ir::results(op)[0];
+        let (shape, element) = self.shape(result)?;
+        let extents = self.extents(&shape, valid)?;
+        let kind = Kind::Map(Rc::new(MapSource { op, inputs: sources }));
+        let mut source = Source { kind, element, shape, extents };
+        if !self.read_once(op, result) {
+            source = self.materialize(&source)?;
+        }
+        self.define(result, source);
+        Ok(())
+    }
+
+    fn read_once(&self, op: Op<'c>, result: Val<'c>) -> bool {
+        use melior::ir::operation::OperationLike;
+        let users = ir::users(result);
+        let [user] = users[..] else { return false };
+        user.block() == op.block()
+            && matches!(
+                ir::name(user),
+                "phobos.store" | "phobos.reduce" | "phobos.dot" | "phobos.scan" | "phobos.insert"
+            )
+    }
+
+    /// Operations that only rename elements: views with other strides where the tile
+    /// is in memory, else a copy first.
+    pub(super) fn rearrange(&mut self, op: Op<'c>) -> Result<(), PassError> {
+        let result = ir::results(op)[0];
+        let (shape, element) = self.shape(result)?;
+        let input = self.source(ir::operands(op)[0])?;
+        if let Kind::Splat(_) = input.kind
+            && ir::name(op) != "phobos.extract"
+        {
+            self.define(result, Source::whole(input.kind, element, shape));
+            return Ok(());
+        }
+        let name = ir::name(op);
+        let contiguous = input.view().is_some_and(|view| is_row_major(view, &input.shape));
+        let unit_only = significant(&input.shape) == significant(&shape);
+        let source = match (&input.kind, name) {
+            (Kind::View(_), "phobos.reshape") if !unit_only && !contiguous => self.copied(&input)?,
+            (Kind::View(_) | Kind::Decode(..), _) => input,
+            _ => self.materialize(&input)?,
+        };
+        let view = match &source.kind {
+            Kind::View(view) | Kind::Decode(view, _) => view,
+            _ => return unexpected(op),
+        };
+        let (strides, extents, pointer) = match name {
+            "phobos.broadcast" => self.stretch(&source, view, &shape)?,
+            "phobos.transpose" => {
+                let (mut strides, mut extents) = (view.strides.clone(), source.extents.clone());
+                let rank = strides.len();
+                strides.swap(rank - 1, rank - 2);
+                extents.swap(rank - 1, rank - 2);
+                (strides, extents, view.pointer)
+            }
+            "phobos.extract" => {
+                let offsets = ir::operands(op)[1..].to_vec();
+                let mut index = Vec::new();
+                let mut extents = Vec::new();
+                for (axis, offset) in offsets.into_iter().enumerate() {
+                    let offset = self.size(self.scalar(offset)?);
+                    index.push(offset);
+                    extents.push(self.remaining(source.extents[axis], offset, shape[axis])?);
+                }
+                let pointer = self.address(view, &index)?;
+                (view.strides.clone(), extents, pointer)
+            }
+            "phobos.reshape" if unit_only => self.reshape_units(&source, view, &shape)?,
+            "phobos.reshape" => {
+                (row_major(&shape), shape.iter().map(|e| Size::Const(*e)).collect(), view.pointer)
+            }
+            _ => return unexpected(op),
+        };
+        let view = View { pointer, element: view.element, strides, owned: false };
+        let kind = match source.kind {
+            Kind::Decode(_, format) => Kind::Decode(view, format),
+            _ => Kind::View(view),
+        };
+        self.define(result, Source { kind, element, shape, extents });
+        Ok(())
+    }
+
+    fn copied(&mut self, source: &Source<'c>) -> Result<Source<'c>, PassError> {
+        let view = self.scratch_tile(&source.shape, source.element)?;
+        self.copy_into(source, &view)?;
+        Ok(Source { kind: Kind::View(view), ..source.clone() })
+    }
+
+    /// `clamp(extent - offset, 0, full)`
+    fn remaining(&self, extent: Size<'c>, offset: Size<'c>, full: i64) -> Result<Size<'c>, PassError> {
+        if let (Size::Const(extent), Size::Const(offset)) = (extent, offset) {
+            return Ok(Size::Const((extent - offset).clamp(0, full)));
+        }
+        let left = self.b.binary("arith.subi", self.value(extent)?, self.value(offset)?)?;
+        let positive = self.b.binary("arith.maxsi", left, self.b.i64(0)?)?;
+        Ok(Size::Value(self.b.binary("arith.minsi", positive, self.b.i64(full)?)?))
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn stretch(
+        &self,
+        source: &Source<'c>,
+        view: &View<'c>,
+        shape: &[i64],
+    ) -> Result<(Vec<Size<'c>>, Vec<Size<'c>>, Val<'c>), PassError> {
+        let lead = shape.len() - source.shape.len();
+        let mut strides = vec![Size::Const(0); lead];
+        let mut extents: Vec<Size<'c>> = shape[..lead].iter().map(|extent| Size::Const(*extent)).collect();
+        for (axis, extent) in source.shape.iter().enumerate() {
+            let full = shape[lead + axis];
+            if *extent == 1 && full != 1 {
+                strides.push(Size::Const(0));
+                extents.push(self.multiply(source.extents[axis], Size::Const(full))?);
+            } else {
+                strides.push(view.strides[axis]);
+                extents.push(source.extents[axis]);
+            }
+        }
+        Ok((strides, extents, view.pointer))
+    }
+
+    /// Axes of extent 1 come and go; an invalid one empties the first axis.
+    #[allow(clippy::type_complexity)]
+    fn reshape_units(
+        &self,
+        source: &Source<'c>,
+        view: &View<'c>,
+        shape: &[i64],
+    ) -> Result<(Vec<Size<'c>>, Vec<Size<'c>>, Val<'c>), PassError> {
+        let mut axes = (0..source.shape.len()).filter(|axis| source.shape[*axis] != 1);
+        let (mut strides, mut extents) = (Vec::new(), Vec::new());
+        for extent in shape {
+            match (*extent != 1).then(|| axes.next()).flatten() {
+                Some(axis) => {
+                    strides.push(view.strides[axis]);
+                    extents.push(source.extents[axis]);
+                }
+                // The block format's last axis keeps its stride of one block.
+                None => {
+                    strides.push(Size::Const(1));
+                    extents.push(Size::Const(1));
+                }
+            }
+        }
+        for (extent, valid) in source.shape.iter().zip(&source.extents) {
+            if *extent == 1 && *valid != Size::Const(1) {
+                extents[0] = self.multiply(extents[0], *valid)?;
+            }
+        }
+        Ok((strides, extents, view.pointer))
+    }
+
+    pub(super) fn decode_tile(&mut self, op: Op<'c>) -> Result<(), PassError> {
+        let result = ir::results(op)[0];
+        let (shape, element) = self.shape(result)?;
+        let source = self.source(ir::operands(op)[0])?;
+        let Some(format) = format_of(op, source.element)? else { return unexpected(op) };
+        let Some(view) = source.view().cloned() else { return unexpected(op) };
+        let kind = Kind::Decode(View { owned: false, ..view }, format);
+        self.define(result, Source { kind, element, shape, extents: source.extents });
+        Ok(())
+    }
+
+    pub(super) fn insert(&mut self, op: Op<'c>) -> Result<(), PassError> {
+        let operands = ir::operands(op);
+        let (value, dest) = (self.source(operands[0])?, self.source(operands[1])?);
+        let view = match dest.view() {
+            Some(view) if view.owned && only_here(operands[1], op) => view.clone(),
+            _ => {
+                let view = self.scratch_tile(&dest.shape, dest.element)?;
+                self.copy_into(&dest, &view)?;
+                view
+            }
+        };
+        let mut index = Vec::new();
+        let mut extents = Vec::new();
+        for (axis, offset) in operands[2..].iter().enumerate() {
+            let offset = self.size(self.scalar(*offset)?);
+            index.push(offset);
+            let inside = self.remaining(Size::Const(dest.shape[axis]), offset, value.shape[axis])?;
+            extents.push(inside);
+        }
+        let pointer = self.address(&view, &index)?;
+        let slice = View { pointer, owned: false, ..view.clone() };
+        self.copy_into(&Source { extents, ..value }, &slice)?;
+        self.define(ir::results(op)[0], Source { kind: Kind::View(view), ..dest });
+        Ok(())
+    }
+}
+
+/// The strides of a contiguous tile.
+pub(super) fn row_major<'c>(shape: &[i64]) -> Vec<Size<'c>> {
+    let mut strides = vec![Size::Const(1); shape.len()];
+    for axis in (0..shape.len().saturating_sub(1)).rev() {
+        if let Size::Const(inner) = strides[axis + 1] {
+            strides[axis] = Size::Const(inner * shape[axis + 1]);
+        }
+    }
+    strides
+}
+
+fn is_row_major(view: &View<'_>, shape: &[i64]) -> bool {
+    row_major(shape).iter().zip(&view.strides).zip(shape).all(|((a, b), extent)| *extent == 1 || a == b)
+}
+
+fn significant(shape: &[i64]) -> Vec<i64> {
+    shape.iter().copied().filter(|extent| *extent != 1).collect()
+}
+
+/// Whether `op` is the only reader of a tile and in the block that made it, so that
+/// it may overwrite the tile: in a loop inside, it would spoil the next iteration.
+pub(super) fn only_here<'c>(value: Val<'c>, op: Op<'c>) -> bool {
+    use melior::ir::operation::OperationLike;
+    let made_in = match ir::definition(value) {
+        Some(definition) => definition.block(),
+        None => ir::argument_of(value).map(|(block, _)| block),
+    };
+    ir::users(value).len() == 1 && made_in.is_some() && made_in == op.block()
+}
+
+fn unexpected<T>(op: Op<'_>) -> Result<T, PassError> {
+    Err(PassError::at(op, format!("internal error: {} has unexpected operands", ir::name(op))))
+}
