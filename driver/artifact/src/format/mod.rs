@@ -19,6 +19,8 @@
 
 mod k_scales;
 pub mod layout;
+mod q2_k;
+mod q3_k;
 mod q4_0;
 mod q4_1;
 mod q4_k;
@@ -109,12 +111,14 @@ pub struct Affine {
 }
 
 /// Every format, in the order of their GGUF type ids.
-pub const ALL: [&Format; 8] = [
+pub const ALL: [&Format; 10] = [
     &q4_0::FORMAT,
     &q4_1::FORMAT,
     &q5_0::FORMAT,
     &q5_1::FORMAT,
     &q8_0::FORMAT,
+    &q2_k::FORMAT,
+    &q3_k::FORMAT,
     &q4_k::FORMAT,
     &q5_k::FORMAT,
     &q6_k::FORMAT,
@@ -384,6 +388,13 @@ mod tests {
         assert_eq!((values[9], values[25], values[31]), (7.0, 5.0 - 16.0, 0.0));
         let values = decode("q5_1", &[(1, ONE), (3, ONE), (5, 2), (7, 0x80), (8 + 9, 0x57)]);
         assert_eq!((values[9], values[25], values[31]), (24.0, 6.0, 17.0));
+        // Element 128 + 64 + 17, sub-block 13: scale 3, minimum 5.
+        let values = decode("q2_k", &[(13, 0x53), (16 + 32 + 17, 2 << 4), (81, ONE), (83, ONE)]);
+        assert_eq!((values[209], values[210]), (3.0 * 2.0 - 5.0, -5.0));
+        // The same element: scale 6 + 16 * 3, bit 6 of the high bits.
+        let scales = [(96 + 5, 0x60), (104 + 1, 3 << 6), (109, ONE)];
+        let values = decode("q3_k", &[&scales[..], &[(17, 1 << 6), (32 + 32 + 17, 2 << 4)]].concat());
+        assert_eq!((values[209], values[210]), (22.0 * (6.0 - 4.0), 22.0 * -4.0));
         // Sub-block 5: scale 2 + 16 * 3, minimum 1 + 16 * 2.
         let scales = [(1, ONE), (3, ONE), (4 + 1, 0xc0), (4 + 5, 0x80), (4 + 9, 0x12)];
         let nibbles = (16 + 64 + 3, 0x90);
