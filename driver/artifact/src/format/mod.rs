@@ -17,6 +17,8 @@
 //! On a device a matrix of a format lies in another order than in a file, so that
 //! vectors run across rows: see [`layout`].
 
+mod iq4_nl;
+mod iq4_xs;
 mod k_scales;
 pub mod layout;
 mod q2_k;
@@ -89,6 +91,8 @@ pub enum Expr {
     Shr(&'static Expr, u32),
     /// Difference of two integers.
     Sub(&'static Expr, &'static Expr),
+    /// The entry of a table at an integer from 0 to 15, as an integer.
+    Lookup(&'static [i8; 16], &'static Expr),
     /// An integer as `f32`, exact.
     ToFloat(&'static Expr),
     /// Product of two floats.
@@ -111,7 +115,7 @@ pub struct Affine {
 }
 
 /// Every format, in the order of their GGUF type ids.
-pub const ALL: [&Format; 10] = [
+pub const ALL: [&Format; 12] = [
     &q4_0::FORMAT,
     &q4_1::FORMAT,
     &q5_0::FORMAT,
@@ -122,6 +126,8 @@ pub const ALL: [&Format; 10] = [
     &q4_k::FORMAT,
     &q5_k::FORMAT,
     &q6_k::FORMAT,
+    &iq4_nl::FORMAT,
+    &iq4_xs::FORMAT,
 ];
 
 /// The format called `name`.
@@ -207,7 +213,9 @@ impl Expr {
             | Expr::SignedByte(_)
             | Expr::F16(_)
             | Expr::Int(_) => (None, None),
-            Expr::Shl(a, _) | Expr::Shr(a, _) | Expr::ToFloat(a) | Expr::Neg(a) => (Some(a), None),
+            Expr::Shl(a, _) | Expr::Shr(a, _) | Expr::Lookup(_, a) | Expr::ToFloat(a) | Expr::Neg(a) => {
+                (Some(a), None)
+            }
             Expr::And(a, b) | Expr::Or(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) | Expr::Add(a, b) => {
                 (Some(a), Some(b))
             }
@@ -238,6 +246,9 @@ impl Expr {
             Expr::Shr(a, by) => Lane::Int(((a.eval(block, lane).as_int() as u32) >> by) as i32),
             Expr::Sub(a, b) => {
                 Lane::Int(a.eval(block, lane).as_int().wrapping_sub(b.eval(block, lane).as_int()))
+            }
+            Expr::Lookup(table, a) => {
+                Lane::Int(i32::from(table[a.eval(block, lane).as_int() as usize % table.len()]))
             }
             Expr::ToFloat(a) => Lane::Float(a.eval(block, lane).as_int() as f32),
             Expr::Mul(a, b) => Lane::Float(a.eval(block, lane).as_float() * b.eval(block, lane).as_float()),
@@ -407,5 +418,11 @@ mod tests {
         let codes = [(64 + 17, 0xa0), (128 + 32 + 17, 3 << 4)];
         let values = decode("q6_k", &[&codes[..], &[(192 + 13, 0xfe), (209, ONE)]].concat());
         assert_eq!((values[209], values[210]), (-2.0 * (58.0 - 32.0), -2.0 * -32.0));
+        let values = decode("iq4_nl", &[(1, ONE), (2 + 3, 0xf8)]);
+        assert_eq!((values[3], values[19], values[20]), (1.0, 113.0, -127.0));
+        // Sub-block 5: scale 4 + 16 * 3.
+        let scales = [(1, ONE), (3, 3 << 2), (4 + 2, 0x40)];
+        let values = decode("iq4_xs", &[&scales[..], &[(8 + 80 + 3, 0xf8)]].concat());
+        assert_eq!((values[163], values[179], values[180]), (20.0, 20.0 * 113.0, 20.0 * -127.0));
     }
 }
