@@ -18,6 +18,7 @@ mod arg_reduce;
 mod body;
 mod convert;
 mod dot;
+mod dot_blocks;
 mod emit;
 mod format;
 mod half;

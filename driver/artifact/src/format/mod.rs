@@ -65,7 +65,7 @@ pub struct Segment {
 
 /// A decode expression. Integer leaves are `i32`; [`Expr::ToFloat`] turns an
 /// integer into `f32`; float operations round as IEEE `f32`.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Expr {
     /// The unsigned byte at `offset + lane`.
     Bytes(usize),
