@@ -12,7 +12,8 @@
 //! Every value is affine in its codes: `scale * codes`, or `scale * codes + offset`,
 //! where only the codes, which are integers, differ between the elements of a segment
 //! ([`Segment::affine`]). A dot product can then be taken over the codes, and scaled
-//! and offset once for each segment.
+//! and offset once for each segment. Scale and codes have so few bits that their product
+//! is exact in `f32`.
 //!
 //! On a device a matrix of a format lies in another order than in a file, so that
 //! vectors run across rows: see [`layout`].
@@ -359,14 +360,22 @@ mod tests {
                 // Neither is taken from the other lanes by mistake.
                 assert!(codes.varies() && !scale.varies(), "{}", format.name);
 
-                let block: Vec<u8> = (0..format.bytes).map(|byte| (byte * 37 + 11) as u8).collect();
-                let values = format.decode(&block).unwrap();
-                for lane in 0..segment.count {
-                    let [scale, codes] = [scale, codes].map(|part| part.eval(&block, lane).as_float());
-                    let offset = offset.map(|offset| offset.eval(&block, lane).as_float());
-                    let value = offset.map_or(scale * codes, |offset| scale * codes + offset);
-                    let wanted = values[segment.start + lane];
-                    assert_eq!(value.to_bits(), wanted.to_bits(), "{}", format.name);
+                for seed in 0..8 {
+                    let block: Vec<u8> =
+                        (0..format.bytes).map(|byte| ((byte + 1) * (37 + 26 * seed) >> 2) as u8).collect();
+                    let values = format.decode(&block).unwrap();
+                    for lane in 0..segment.count {
+                        let part = |part: &Expr| part.eval(&block, lane).as_float();
+                        let product = part(scale) * part(codes);
+                        let value = offset.map_or(product, |offset| product + part(offset));
+                        let wanted = values[segment.start + lane];
+                        assert_eq!(value.to_bits(), wanted.to_bits(), "{}", format.name);
+                        // Exact, so that a fused multiply-add gives the same value.
+                        let exact = f64::from(part(scale)) * f64::from(part(codes));
+                        if exact.is_finite() {
+                            assert_eq!(f64::from(product), exact, "{}", format.name);
+                        }
+                    }
                 }
             }
         }
