@@ -234,7 +234,7 @@ impl Expr {
         match *self {
             Expr::Bytes(offset) => Lane::Int(i32::from(block[offset + lane])),
             Expr::SignedBytes(offset) => Lane::Int(i32::from(block[offset + lane] as i8)),
-            Expr::Bits(offset) => Lane::Int(i32::from(block[offset + lane / 8] >> (lane % 8) & 1)),
+            Expr::Bits(offset) => Lane::Int(i32::from((block[offset + lane / 8] >> (lane % 8)) & 1)),
             Expr::Byte(offset) => Lane::Int(i32::from(block[offset])),
             Expr::SignedByte(offset) => Lane::Int(i32::from(block[offset] as i8)),
             Expr::F16(offset) => {
@@ -362,7 +362,7 @@ mod tests {
 
                 for seed in 0..8 {
                     let block: Vec<u8> =
-                        (0..format.bytes).map(|byte| ((byte + 1) * (37 + 26 * seed) >> 2) as u8).collect();
+                        (0..format.bytes).map(|byte| (((byte + 1) * (37 + 26 * seed)) >> 2) as u8).collect();
                     let values = format.decode(&block).unwrap();
                     for lane in 0..segment.count {
                         let part = |part: &Expr| part.eval(&block, lane).as_float();
