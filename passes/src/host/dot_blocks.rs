@@ -1,7 +1,7 @@
 //! Dot with a right side of a block format, whose rows are interleaved on the device:
 //! vectors run across rows, and nothing is transposed.
 
-use phobos_artifact::format::{Format, Segment};
+use phobos_artifact::format::{Format, GROUP_ROWS, Segment};
 use phobos_dialect::{PassError, Val};
 
 use super::{
@@ -11,6 +11,10 @@ use super::{
     format::{Affine, Blocks, RowsPlace},
     source::{Chunk, View},
 };
+
+/// How far ahead in the stream of weights lines are asked for.
+const PREFETCH_BYTES: usize = 2048;
+const CACHE_LINE: usize = 64;
 
 /// Partial sums of a row's products, so that additions overlap.
 const CHAINS: usize = 4;
@@ -69,6 +73,18 @@ impl<'c> Lowering<'c> {
                 Ok(Vec::new())
             })
         })?;
+        Ok(())
+    }
+
+    /// Asks for the block column that is [`PREFETCH_BYTES`] ahead in the stream: the
+    /// hardware's own prefetchers stop at page borders and start late.
+    fn prefetch_ahead(&self, place: &RowsPlace<'c>, format: &Format) -> Result<(), PassError> {
+        let number = |value: i64| self.b.parsed_attribute(&format!("{value} : i32"));
+        let attributes = [("rw", number(0)?), ("hint", number(3)?), ("cache", number(1)?)];
+        for line in (0..GROUP_ROWS * format.bytes).step_by(CACHE_LINE) {
+            let pointer = self.byte_offset(place.column, Size::Const((PREFETCH_BYTES + line) as i64))?;
+            self.b.op("llvm.intr.prefetch", &[pointer], &[], &attributes, &[])?;
+        }
         Ok(())
     }
 
@@ -143,6 +159,7 @@ impl<'c> Lowering<'c> {
         self.for_loop(Size::Const(0), count, 1, &initial, |lowering, block, totals| {
             let mut totals = totals.to_vec();
             let mut place = lowering.rows_place(blocks, first, block, width)?;
+            lowering.prefetch_ahead(&place, format)?;
             let k = lowering.multiply(block, Size::Const(format.elements as i64))?;
             for (number, run) in runs.iter().enumerate() {
                 let parts = lowering.run_products(dot, format, run, &mut place, k)?;

@@ -54,7 +54,7 @@ impl<'e> Affine<'e> {
 /// Consecutive rows of one block column, a row to a lane.
 pub(super) struct RowsPlace<'c> {
     /// The block column of the group.
-    column: Val<'c>,
+    pub column: Val<'c>,
     /// The first row in the group.
     row: Size<'c>,
     width: u64,
