@@ -20,7 +20,8 @@ import shutil
 import lit.formats
 
 LLVM_BIN = "/usr/lib/llvm-22/bin"
-PHOBOS_TOOLS = ["phobos-opt", "phobos-compile", "phobos-cli", "phobos-emu"]
+COMPILER_TOOLS = ["phobos-opt", "phobos-compile"]
+OTHER_TOOLS = ["phobos-cli", "phobos-emu"]
 LLVM_TOOLS = ["mlir-opt", "mlir-translate", "FileCheck", "split-file", "llvm-readelf", "llvm-nm"]
 
 # x86-64 psABI, section 3.1.1, in the names of /proc/cpuinfo; each level includes those below it.
@@ -70,8 +71,11 @@ config.test_exec_root = os.path.join(binaries, "lit-tests")
 
 how_to_build = "build the programs with `cargo build --release --workspace`, or set PHOBOS_BIN to their folder"
 how_to_install = "`cargo xtask test setup` installs it"
-for tool in PHOBOS_TOOLS:
+for tool in COMPILER_TOOLS:
     substitute(tool, require(os.path.join(binaries, tool), how_to_build))
+# Of the others, only the tests that call one need it.
+for tool in OTHER_TOOLS:
+    substitute(tool, os.path.join(binaries, tool))
 for tool in LLVM_TOOLS:
     substitute(tool, require(os.path.join(LLVM_BIN, tool), how_to_install))
 plugin = require(os.path.join(binaries, "libphobos_plugin.so"), how_to_build)
