@@ -37,6 +37,7 @@ use melior::ir::{
 use phobos_dialect::{
     Op, PassError, Type, Val,
     build::Builder,
+    driver::file_line_column,
     ir,
     pass::{Options, Pass, PassOption},
     types::{Dim, MemoryTensor},
@@ -131,6 +132,9 @@ fn convert<'c>(kernel: Op<'c>, target: Target) -> Result<(), PassError> {
             ("sym_name", outer.string_attribute(ENTRY)),
             ("function_type", TypeAttribute::new(signature).into()),
             ("linkage", outer.parsed_attribute("#llvm.linkage<external>")?),
+            // A loop that copies within scratch would become a call of memmove, which the
+            // object must not need; without memcpy LLVM makes neither.
+            ("passthrough", outer.parsed_attribute("[\"no-builtin-memcpy\"]")?),
             ("arg_attrs", outer.parsed_attribute("[{}, {}, {llvm.noalias}]")?),
         ],
         &[&[pointer, pointer, pointer]],
@@ -245,14 +249,6 @@ impl<'c> Lowering<'c> {
 
 /// `file:line:column`, or `?` for a place that has none.
 fn location_text(location: Location<'_>) -> String {
-    if !location.is_file_line_col_range() {
-        return "?".to_owned();
-    }
-    let file = location.file_line_col_range_filename();
-    format!(
-        "{}:{}:{}",
-        file.as_string_ref().as_str().unwrap_or("?"),
-        location.file_line_col_range_start_line(),
-        location.file_line_col_range_start_column()
-    )
+    file_line_column(location)
+        .map_or_else(|| "?".to_owned(), |(file, line, column)| format!("{file}:{line}:{column}"))
 }
