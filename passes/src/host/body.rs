@@ -92,6 +92,14 @@ impl<'c> Lowering<'c> {
                 }
             }
             ("arith.extf" | "arith.truncf", [value]) => self.convert_float(*value, element),
+            ("arith.sitofp" | "arith.uitofp", [value]) if ir::bit_width(element) == Some(16) => {
+                // By way of the type that holds the integer, so as to round once.
+                let exact = ir::bit_width(element_type(value.r#type())).is_some_and(|bits| bits <= 16);
+                let wide = if exact { self.b.f32() } else { melior::ir::Type::float64(self.b.context()) };
+                let ty = phobos_dialect::build::with_element(ty, wide);
+                let wide = self.b.copy(op, operands, &[ty]).and_then(|op| self.b.result(op, 0))?;
+                self.convert_float(wide, element)
+            }
             ("arith.remf", _) => {
                 Err(PassError::at(op, "the remainder of floats is not available on the host yet"))
             }

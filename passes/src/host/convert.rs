@@ -4,7 +4,7 @@
 use melior::ir::ValueLike;
 use phobos_dialect::{
     PassError, Type, Val,
-    build::{element_type, with_element},
+    build::{FloatPredicate, element_type, with_element},
     ir,
 };
 
@@ -49,9 +49,8 @@ impl<'c> Lowering<'c> {
     pub(super) fn truncate_float(&self, value: Val<'c>, to: Type<'c>) -> Result<Val<'c>, PassError> {
         let from = element_type(value.r#type());
         if ir::bit_width(to) == Some(16) {
-            let f32 = self.b.f32();
-            if from != f32 {
-                let single = self.truncate_float(value, f32)?;
+            if from != self.b.f32() {
+                let single = self.round_to_odd(value)?;
                 return self.truncate_float(single, to);
             }
             return if self.is_bfloat(to) {
@@ -63,6 +62,23 @@ impl<'c> Lowering<'c> {
             };
         }
         self.b.value("arith.truncf", &[value], with_element(value.r#type(), to), &[])
+    }
+
+    /// f64 to f32, inexact results with an odd last bit: rounding those again to a half
+    /// type is the same as rounding once (Boldo and Melquiond 2008).
+    fn round_to_odd(&self, value: Val<'c>) -> Result<Val<'c>, PassError> {
+        let ty = with_element(value.r#type(), self.b.f32());
+        let nearest = self.b.value("arith.truncf", &[value], ty, &[])?;
+        let back = self.b.value("arith.extf", &[nearest], value.r#type(), &[])?;
+        let (magnitude, exact) = (self.b.unary("math.absf", back)?, self.b.unary("math.absf", value)?);
+        let over = self.b.compare_floats(FloatPredicate::OrderedGreater, magnitude, exact)?;
+        let inexact = self.b.compare_floats(FloatPredicate::UnorderedNotEqual, back, value)?;
+        let bits = self.bitcast(nearest, self.b.int(32))?;
+        let over = self.b.value("arith.extui", &[over], bits.r#type(), &[])?;
+        let inexact = self.b.value("arith.extui", &[inexact], bits.r#type(), &[])?;
+        // Towards zero, then the sticky bit.
+        let odd = self.b.binary("arith.ori", self.b.binary("arith.subi", bits, over)?, inexact)?;
+        self.bitcast(odd, self.b.f32())
     }
 
     fn is_bfloat(&self, ty: Type<'c>) -> bool {
@@ -94,7 +110,7 @@ impl<'c> Lowering<'c> {
         let rounded = self.b.binary("arith.addi", bits, bias)?;
         let rounded = self.b.binary("arith.shrui", rounded, self.b.integer(ty, 16)?)?;
         let quiet = self.b.binary("arith.ori", kept, self.b.integer(ty, 0x40)?)?;
-        let is_nan = self.b.compare_floats(phobos_dialect::build::FloatPredicate::Unordered, value, value)?;
+        let is_nan = self.b.compare_floats(FloatPredicate::Unordered, value, value)?;
         let chosen = self.b.select(is_nan, quiet, rounded)?;
         let narrow = self.b.value("arith.trunci", &[chosen], with_element(ty, i16), &[])?;
         self.bitcast(narrow, Type::bfloat16(self.b.context()))

@@ -210,18 +210,22 @@ impl<'c> Lowering<'c> {
         Ok(())
     }
 
+    /// The type in memory: bytes for bools, and the bits of half floats, which LLVM would
+    /// send through library calls when a masked access has no register type of its own.
     fn stored(&self, ty: Type<'c>) -> Type<'c> {
-        let element = element_type(ty);
-        if ir::bit_width(element) == Some(1) {
-            phobos_dialect::build::with_element(ty, self.b.int(8))
-        } else {
-            ty
+        match ir::bit_width(element_type(ty)) {
+            Some(1) => phobos_dialect::build::with_element(ty, self.b.int(8)),
+            Some(16) => phobos_dialect::build::with_element(ty, self.b.int(16)),
+            _ => ty,
         }
     }
 
     fn from_stored(&self, value: Val<'c>, ty: Type<'c>) -> Result<Val<'c>, PassError> {
         if value.r#type() == ty {
             return Ok(value);
+        }
+        if ir::bit_width(element_type(ty)) == Some(16) {
+            return self.bitcast(value, element_type(ty));
         }
         let zero = self.b.integer(value.r#type(), 0)?;
         self.b.compare_integers(IntegerPredicate::NotEqual, value, zero)
@@ -231,6 +235,9 @@ impl<'c> Lowering<'c> {
         let stored = self.stored(value.r#type());
         if stored == value.r#type() {
             return Ok(value);
+        }
+        if ir::bit_width(element_type(stored)) == Some(16) {
+            return self.bitcast(value, element_type(stored));
         }
         self.b.value("arith.extui", &[value], stored, &[])
     }
