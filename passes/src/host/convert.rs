@@ -49,7 +49,8 @@ impl<'c> Lowering<'c> {
     pub(super) fn truncate_float(&self, value: Val<'c>, to: Type<'c>) -> Result<Val<'c>, PassError> {
         let from = element_type(value.r#type());
         if ir::bit_width(to) == Some(16) {
-            if from != self.b.f32() {
+            let f32 = self.b.f32();
+            if from != f32 {
                 let single = self.round_to_odd(value)?;
                 return self.truncate_float(single, to);
             }
@@ -64,25 +65,40 @@ impl<'c> Lowering<'c> {
         self.b.value("arith.truncf", &[value], with_element(value.r#type(), to), &[])
     }
 
-    /// f64 to f32, inexact results with an odd last bit: rounding those again to a half
-    /// type is the same as rounding once (Boldo and Melquiond 2008).
-    fn round_to_odd(&self, value: Val<'c>) -> Result<Val<'c>, PassError> {
-        let ty = with_element(value.r#type(), self.b.f32());
-        let nearest = self.b.value("arith.truncf", &[value], ty, &[])?;
-        let back = self.b.value("arith.extf", &[nearest], value.r#type(), &[])?;
-        let (magnitude, exact) = (self.b.unary("math.absf", back)?, self.b.unary("math.absf", value)?);
-        let over = self.b.compare_floats(FloatPredicate::OrderedGreater, magnitude, exact)?;
-        let inexact = self.b.compare_floats(FloatPredicate::UnorderedNotEqual, back, value)?;
-        let bits = self.bitcast(nearest, self.b.int(32))?;
-        let over = self.b.value("arith.extui", &[over], bits.r#type(), &[])?;
-        let inexact = self.b.value("arith.extui", &[inexact], bits.r#type(), &[])?;
-        // Towards zero, then the sticky bit.
-        let odd = self.b.binary("arith.ori", self.b.binary("arith.subi", bits, over)?, inexact)?;
-        self.bitcast(odd, self.b.f32())
+    pub(super) fn is_bfloat(&self, ty: Type<'c>) -> bool {
+        ty == Type::bfloat16(self.b.context())
     }
 
-    fn is_bfloat(&self, ty: Type<'c>) -> bool {
-        ty == Type::bfloat16(self.b.context())
+    /// f64 to f32, where an inexact result gets an odd last bit. Rounding that to a
+    /// half type gives what rounding once would (Boldo and Melquiond 2008): f32 has
+    /// more than two bits beyond either.
+    fn round_to_odd(&self, value: Val<'c>) -> Result<Val<'c>, PassError> {
+        let i32 = self.b.int(32);
+        let nearest =
+            self.b.value("arith.truncf", &[value], with_element(value.r#type(), self.b.f32()), &[])?;
+        let back = self.b.value("arith.extf", &[nearest], value.r#type(), &[])?;
+        let (size, back_size) = (self.b.unary("math.absf", value)?, self.b.unary("math.absf", back)?);
+        let over = self.b.compare_floats(FloatPredicate::OrderedGreater, back_size, size)?;
+        let inexact = self.b.compare_floats(FloatPredicate::OrderedLess, back_size, size)?;
+        let inexact = self.b.binary("arith.ori", over, inexact)?;
+        let bits = self.bitcast(nearest, i32)?;
+        let one = self.b.integer(bits.r#type(), 1)?;
+        let toward_zero = self.b.select(over, self.b.binary("arith.subi", bits, one)?, bits)?;
+        let odd = self.b.binary("arith.ori", toward_zero, one)?;
+        self.bitcast(self.b.select(inexact, odd, bits)?, self.b.f32())
+    }
+
+    /// An integer as a half type, rounded once: through f64, which holds integers of
+    /// up to 53 bits. Larger ones are rounded to 53 bits first.
+    pub(super) fn integer_to_half(
+        &self,
+        name: &str,
+        value: Val<'c>,
+        to: Type<'c>,
+    ) -> Result<Val<'c>, PassError> {
+        let f64 = Type::float64(self.b.context());
+        let wide = self.b.value(name, &[value], with_element(value.r#type(), f64), &[])?;
+        self.truncate_float(wide, to)
     }
 
     /// A bitwise reinterpretation with another element of the same width.

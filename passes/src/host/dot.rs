@@ -208,7 +208,14 @@ impl<'c> Lowering<'c> {
             step(lowering, k, vectors, None, sums)
         })?;
         let exact = matches!((dot.k, whole), (Size::Const(a), Size::Const(b)) if a == b);
-        if dot.rhs.granularity() == 1 && dot.lhs.granularity() == 1 && !exact {
+        let block = dot.rhs.granularity().max(dot.lhs.granularity());
+        if block > 1 && block < unit && !exact {
+            // Single blocks that fill no unit.
+            sums = self.for_loop(whole, dot.k, block as i64, &sums, |lowering, k, sums| {
+                step(lowering, k, (block / width) as usize, None, sums)
+            })?;
+        }
+        if block == 1 && !exact {
             // The lanes of a masked read beyond k are 0 on both sides.
             sums = self.for_loop(whole, dot.k, width as i64, &sums, |lowering, k, sums| {
                 let left = lowering.b.binary("arith.subi", lowering.value(dot.k)?, lowering.value(k)?)?;

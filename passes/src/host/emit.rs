@@ -167,7 +167,7 @@ impl<'c> Lowering<'c> {
     pub(super) fn load_element(&self, pointer: Val<'c>, ty: Type<'c>) -> Result<Val<'c>, PassError> {
         let stored = self.stored(ty);
         let value = self.raw_load(pointer, stored, i64::from(element_bytes(ty)))?;
-        self.from_stored(value, ty)
+        self.unpack_stored(value, ty)
     }
 
     /// Loads the lanes of a vector whose mask is set; the others are 0.
@@ -186,7 +186,7 @@ impl<'c> Lowering<'c> {
             stored,
             &[("alignment", alignment)],
         )?;
-        self.from_stored(value, ty)
+        self.unpack_stored(value, ty)
     }
 
     /// Stores a scalar or vector of elements, or its lanes whose mask is set.
@@ -220,7 +220,7 @@ impl<'c> Lowering<'c> {
         }
     }
 
-    fn from_stored(&self, value: Val<'c>, ty: Type<'c>) -> Result<Val<'c>, PassError> {
+    fn unpack_stored(&self, value: Val<'c>, ty: Type<'c>) -> Result<Val<'c>, PassError> {
         if value.r#type() == ty {
             return Ok(value);
         }

@@ -30,7 +30,7 @@ impl<'c> Lowering<'c> {
         let last = view.strides.len() - 1;
         let elements = format.elements;
         let read = chunk.width as usize * chunk.vectors;
-        if chunk.axis != last || chunk.tail.is_some() || read % elements != 0 {
+        if chunk.axis != last || chunk.tail.is_some() || !read.is_multiple_of(elements) {
             return Err(PassError::new(
                 self.b.location(),
                 format!(

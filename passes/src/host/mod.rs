@@ -14,6 +14,7 @@
 //! Needs a masked kernel with static tiles (phobos-specialize, phobos-fuse,
 //! phobos-mask). Test: lit-tests/passes/convert-to-host.mlir.
 
+mod arg_reduce;
 mod body;
 mod convert;
 mod dot;
@@ -132,9 +133,8 @@ fn convert<'c>(kernel: Op<'c>, target: Target) -> Result<(), PassError> {
             ("sym_name", outer.string_attribute(ENTRY)),
             ("function_type", TypeAttribute::new(signature).into()),
             ("linkage", outer.parsed_attribute("#llvm.linkage<external>")?),
-            // A loop that copies within scratch would become a call of memmove, which the
-            // object must not need; without memcpy LLVM makes neither.
-            ("passthrough", outer.parsed_attribute("[\"no-builtin-memcpy\"]")?),
+            // LLVM must not turn loops into calls: the object may need no library.
+            ("passthrough", outer.parsed_attribute("[\"no-builtins\"]")?),
             ("arg_attrs", outer.parsed_attribute("[{}, {}, {llvm.noalias}]")?),
         ],
         &[&[pointer, pointer, pointer]],

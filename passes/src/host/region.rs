@@ -75,6 +75,7 @@ impl<'c> Lowering<'c> {
             "phobos.insert" => self.insert(op),
             "phobos.dot" => self.dot(op),
             "phobos.reduce" => self.reduce(op),
+            "phobos.arg_reduce" => self.arg_reduce(op),
             "phobos.scan" => self.scan(op),
             name if name.starts_with("arith.") || name.starts_with("math.") => {
                 let operands = ir::operands(op);

@@ -125,6 +125,10 @@ impl<'c> Source<'c> {
     }
 }
 
+/// Emits the code for one index, or for one chunk.
+pub(super) type AtIndex<'f, 'c> = &'f mut dyn FnMut(&mut Lowering<'c>, &[Size<'c>]) -> Result<(), PassError>;
+pub(super) type AtChunk<'f, 'c> = &'f mut dyn FnMut(&mut Lowering<'c>, &Chunk<'c>) -> Result<(), PassError>;
+
 /// The last axis longer than 1, or the last.
 pub(super) fn lane_axis(shape: &[i64]) -> usize {
     shape.iter().rposition(|extent| *extent != 1).unwrap_or(shape.len().saturating_sub(1))
@@ -308,7 +312,7 @@ impl<'c> Lowering<'c> {
         extents: &[Size<'c>],
         axis: usize,
         granularity: u64,
-        body: &mut dyn FnMut(&mut Self, &Chunk<'c>) -> Result<(), PassError>,
+        body: AtChunk<'_, 'c>,
     ) -> Result<(), PassError> {
         self.for_outer(shape, extents, &[axis], &mut |lowering, index| {
             lowering.for_lanes(shape, extents, axis, granularity, index, body)
@@ -321,7 +325,7 @@ impl<'c> Lowering<'c> {
         shape: &[i64],
         extents: &[Size<'c>],
         except: &[usize],
-        body: &mut dyn FnMut(&mut Self, &[Size<'c>]) -> Result<(), PassError>,
+        body: AtIndex<'_, 'c>,
     ) -> Result<(), PassError> {
         let index = vec![Size::Const(0); shape.len()];
         self.outer_axes(extents, except, 0, index, body)
@@ -333,7 +337,7 @@ impl<'c> Lowering<'c> {
         except: &[usize],
         axis: usize,
         index: Vec<Size<'c>>,
-        body: &mut dyn FnMut(&mut Self, &[Size<'c>]) -> Result<(), PassError>,
+        body: AtIndex<'_, 'c>,
     ) -> Result<(), PassError> {
         if axis == extents.len() {
             return body(self, &index);
@@ -358,7 +362,7 @@ impl<'c> Lowering<'c> {
         axis: usize,
         granularity: u64,
         index: &[Size<'c>],
-        body: &mut dyn FnMut(&mut Self, &Chunk<'c>) -> Result<(), PassError>,
+        body: AtChunk<'_, 'c>,
     ) -> Result<(), PassError> {
         let width = self.target.lanes.min((shape[axis] as u64).next_power_of_two());
         let unit = width.max(granularity);

@@ -252,7 +252,12 @@ impl<'c> Lowering<'c> {
         user.block() == op.block()
             && matches!(
                 ir::name(user),
-                "phobos.store" | "phobos.reduce" | "phobos.dot" | "phobos.scan" | "phobos.insert"
+                "phobos.store"
+                    | "phobos.reduce"
+                    | "phobos.arg_reduce"
+                    | "phobos.dot"
+                    | "phobos.scan"
+                    | "phobos.insert"
             )
     }
 
@@ -403,29 +408,45 @@ impl<'c> Lowering<'c> {
     }
 
     pub(super) fn insert(&mut self, op: Op<'c>) -> Result<(), PassError> {
-        let operands = ir::operands(op);
-        let (value, dest) = (self.source(operands[0])?, self.source(operands[1])?);
+        let segments = ir::operand_segments(op);
+        let [value, dest, offsets, valid] = &segments[..] else { return unexpected(op) };
+        let ([value], [dest_value]) = (&value[..], &dest[..]) else { return unexpected(op) };
+        let (value, dest) = (self.source(*value)?, self.source(*dest_value)?);
         let view = match dest.view() {
-            Some(view) if view.owned && only_here(operands[1], op) => view.clone(),
+            Some(view) if view.owned && only_here(*dest_value, op) => view.clone(),
             _ => {
                 let view = self.scratch_tile(&dest.shape, dest.element)?;
                 self.copy_into(&dest, &view)?;
                 view
             }
         };
-        let mut index = Vec::new();
-        let mut extents = Vec::new();
-        for (axis, offset) in operands[2..].iter().enumerate() {
+        let valid = self.extents(&value.shape, valid)?;
+        let (mut index, mut inside, mut extents) = (Vec::new(), Vec::new(), Vec::new());
+        for (axis, offset) in offsets.iter().enumerate() {
             let offset = self.size(self.scalar(*offset)?);
             index.push(offset);
-            let inside = self.remaining(Size::Const(dest.shape[axis]), offset, value.shape[axis])?;
-            extents.push(inside);
+            let room = self.remaining(Size::Const(dest.shape[axis]), offset, value.shape[axis])?;
+            inside.push(room);
+            extents.push(self.smaller(room, valid[axis])?);
         }
         let pointer = self.address(&view, &index)?;
         let slice = View { pointer, owned: false, ..view.clone() };
+        if extents != inside {
+            let zero = self.b.constant(value.element, 0.0)?;
+            let zeros = Source::whole(Kind::Splat(zero), value.element, value.shape.clone());
+            self.copy_into(&Source { extents: inside, ..zeros }, &slice)?;
+        }
         self.copy_into(&Source { extents, ..value }, &slice)?;
         self.define(ir::results(op)[0], Source { kind: Kind::View(view), ..dest });
         Ok(())
+    }
+
+    fn smaller(&self, a: Size<'c>, b: Size<'c>) -> Result<Size<'c>, PassError> {
+        match (a, b) {
+            (Size::Const(a), Size::Const(b)) => Ok(Size::Const(a.min(b))),
+            _ if a == b => Ok(a),
+            _ => Ok(Size::Value(self.b.binary("arith.minsi", self.value(a)?, self.value(b)?)?)),
+        }
     }
 }
 
