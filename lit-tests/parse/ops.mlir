@@ -57,6 +57,8 @@ phobos.kernel @tiles(%s: f32, %W: !phobos.tensor<[N, 64], !phobos.block<q4_1>>) 
   %e = phobos.extract %d[%i, %i] : tensor<4x8xf32> -> tensor<2x8xf32>
   // CHECK: phobos.insert %[[E]] into %[[D]][%[[I]], %[[I]]] : tensor<2x8xf32> into tensor<4x8xf32>
   %f = phobos.insert %e into %d[%i, %i] : tensor<2x8xf32> into tensor<4x8xf32>
+  // CHECK: phobos.insert %[[E]] into %[[D]][%[[I]], %[[I]]] valid[%[[I]], %[[I]]] : tensor<2x8xf32> into tensor<4x8xf32>
+  %fv = phobos.insert %e into %d[%i, %i] valid [%i, %i] : tensor<2x8xf32> into tensor<4x8xf32>
   // CHECK: %[[Q:.*]] = phobos.load
   %q = phobos.load %W[%i, %i] : !phobos.tensor<[N, 64], !phobos.block<q4_1>> -> tensor<2x64x!phobos.block<q4_1>>
   // CHECK: phobos.decode %[[Q]] : tensor<2x64x!phobos.block<q4_1>> -> tensor<2x64xf32>
@@ -92,6 +94,10 @@ phobos.kernel @compute(%s: f32, %i: f16) {
   %6 = phobos.scan <sum> %a axis 1 : tensor<4x8xf32>
   // CHECK: phobos.scan <prod> %[[A]] axis 0 valid[%[[V]], %[[V]]] : tensor<4x8xf32>
   %7 = phobos.scan <prod> %a axis 0 valid [%v, %v] : tensor<4x8xf32>
+  // CHECK: phobos.arg_reduce %[[A]] axis 1 : tensor<4x8xf32> -> tensor<4x1xi32>
+  %10 = phobos.arg_reduce %a axis 1 : tensor<4x8xf32> -> tensor<4x1xi32>
+  // CHECK: phobos.arg_reduce smallest %[[A]] axis 0 valid[%[[V]], %[[V]]] : tensor<4x8xf32> -> tensor<1x8xi32>
+  %11 = phobos.arg_reduce smallest %a axis 0 valid [%v, %v] : tensor<4x8xf32> -> tensor<1x8xi32>
   // CHECK: phobos.map(%[[A]], %{{.*}}) : (tensor<4x8xf32>, f32) -> tensor<4x8xf32> {
   // CHECK-NEXT: ^bb0(%[[X:.*]]: f32, %[[Y:.*]]: f32):
   %8 = phobos.map(%a, %s) : (tensor<4x8xf32>, f32) -> tensor<4x8xf32> {

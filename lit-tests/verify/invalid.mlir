@@ -386,6 +386,17 @@ phobos.kernel @k() {
 // -----
 
 phobos.kernel @k() {
+  %i = phobos.program_id 0
+  %0 = phobos.undef : tensor<4x8xf32>
+  %1 = phobos.undef : tensor<2x8xf32>
+  // expected-error@+1 {{'phobos.insert' op has 1 valid extents for 2 axes}}
+  %2 = phobos.insert %1 into %0[%i, %i] valid [%i] : tensor<2x8xf32> into tensor<4x8xf32>
+  phobos.return
+}
+
+// -----
+
+phobos.kernel @k() {
   %0 = phobos.undef : tensor<64xf32>
   // expected-error@+1 {{'phobos.decode' op decodes a block format, not 'f32'}}
   %1 = phobos.decode %0 : tensor<64xf32> -> tensor<64xf32>
@@ -498,7 +509,7 @@ phobos.kernel @k() {
 
 phobos.kernel @k() {
   %a = phobos.undef : tensor<4x8xf32>
-  // expected-error@+1 {{'phobos.reduce' op 'tensor<4x1xf64>' is not 'tensor<4x8xf32>' with axis 1 reduced to 1}}
+  // expected-error@+1 {{'phobos.reduce' op changes the element from 'f32' to 'f64'}}
   %0 = phobos.reduce <max> %a axis 1 : tensor<4x8xf32> -> tensor<4x1xf64>
   phobos.return
 }
@@ -510,6 +521,24 @@ phobos.kernel @k() {
   %a = phobos.undef : tensor<4x8xf32>
   // expected-error@+1 {{'phobos.reduce' op has 1 valid extents for 2 axes}}
   %0 = phobos.reduce <max> %a axis 1 valid [%i] : tensor<4x8xf32> -> tensor<4x1xf32>
+  phobos.return
+}
+
+// -----
+
+phobos.kernel @k() {
+  %a = phobos.undef : tensor<4x8xf32>
+  // expected-error@+1 {{'phobos.arg_reduce' op gives i32 positions, not 'f32'}}
+  %0 = phobos.arg_reduce %a axis 1 : tensor<4x8xf32> -> tensor<4x1xf32>
+  phobos.return
+}
+
+// -----
+
+phobos.kernel @k() {
+  %a = phobos.undef : tensor<4x8xf32>
+  // expected-error@+1 {{'phobos.arg_reduce' op 'tensor<4x8xi32>' is not 'tensor<4x8xf32>' with axis 1 reduced to 1}}
+  %0 = phobos.arg_reduce %a axis 1 : tensor<4x8xf32> -> tensor<4x8xi32>
   phobos.return
 }
 

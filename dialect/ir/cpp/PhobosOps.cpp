@@ -194,6 +194,8 @@ LogicalResult ExtractOp::verify() {
 }
 
 LogicalResult InsertOp::verify() {
+  if (!getValid().empty() && getValid().size() != getOffsets().size())
+    return emitOpError() << "has " << getValid().size() << " valid extents for " << getOffsets().size() << " axes";
   return verifySlice(*this, getDest().getType(), getOffsets().size(), getValue().getType());
 }
 
