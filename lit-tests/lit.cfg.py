@@ -9,6 +9,8 @@ Substitutions, besides those of lit:
     mlir-opt, FileCheck, ptxas, ...   the tools of LLVM 22; ptxas where it is found
     %phobos_plugin                    the shared object for mlir-opt's --load-dialect-plugin/--load-pass-plugin
     %root                             the root of the checkout
+    %{status} N COMMAND               COMMAND, which must exit with N
+    %python                           the Python that runs lit
 
 Features for REQUIRES: host-x86-64-v2, -v3, -v4 (levels that this CPU has), ptxas.
 """
@@ -16,6 +18,7 @@ Features for REQUIRES: host-x86-64-v2, -v3, -v4 (levels that this CPU has), ptxa
 import os
 import re
 import shutil
+import sys
 
 import lit.formats
 
@@ -81,6 +84,10 @@ for tool in LLVM_TOOLS:
 plugin = require(os.path.join(binaries, "libphobos_plugin.so"), how_to_build)
 config.substitutions.append(("%phobos_plugin", plugin))
 config.substitutions.append(("%root", root))
+config.substitutions.append(("%python", sys.executable))
+# `%{status} 2 COMMAND` succeeds if COMMAND exits with 2; its output is passed on.
+status = os.path.join(root, "lit-tests", "status.py")
+config.substitutions.append((re.escape("%{status}"), f"{sys.executable} {status}"))
 
 config.available_features.update(host_levels())
 ptxas = os.environ.get("PHOBOS_PTXAS") or shutil.which("ptxas")

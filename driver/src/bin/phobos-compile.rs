@@ -183,7 +183,7 @@ fn run(mut arguments: Arguments) -> Result<(), Exit> {
     match arguments.explain.take() {
         None => {}
         Some(code) if code.is_empty() => explain_paths = true,
-        Some(code) if arguments.file.is_none() && !code.to_ascii_uppercase().starts_with("PH0") => {
+        Some(code) if arguments.file.is_none() && !looks_like_code(&code) => {
             // `--explain k.ph`: the file stands where a code might.
             explain_paths = true;
             arguments.file = Some(code.into());
@@ -215,6 +215,12 @@ fn run(mut arguments: Arguments) -> Result<(), Exit> {
         explain(artifact);
     }
     write_output(&arguments, &file, &request, output)
+}
+
+/// `PH` and digits, whether there is such a diagnostic or not.
+fn looks_like_code(text: &str) -> bool {
+    let digits = text.get(..2).filter(|prefix| prefix.eq_ignore_ascii_case("PH")).and(text.get(2..));
+    digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn request(
