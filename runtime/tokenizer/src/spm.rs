@@ -20,7 +20,7 @@ pub(crate) struct Pieces {
     /// The place of every token in the order of scores, as [`ordered`] gives it.
     scores: Box<[u32]>,
     /// The token of every byte; `None` where the vocabulary has none.
-    bytes: [Option<u32>; 256],
+    bytes: Box<[Option<u32>; 256]>,
     /// Length of the longest token that merging can yield.
     longest: usize,
     /// Text behind a special token, or at the start, gets a space in front.
@@ -63,7 +63,7 @@ impl Pieces {
         if let Some((id, _)) = (0u32..).zip(scores).find(|(_, score)| score.is_nan()) {
             return Err(VocabularyError::ScoreNotANumber { id });
         }
-        let mut bytes = [None; 256];
+        let mut bytes = Box::new([None; 256]);
         for (id, byte) in vocabulary.byte_tokens() {
             bytes[usize::from(byte)] = Some(id);
         }

@@ -32,7 +32,7 @@ pub struct Tokenizer {
 /// How text between the special tokens becomes tokens.
 #[derive(Clone, Debug)]
 enum Model {
-    Bpe { pretokenizer: Pretokenizer, merges: Merges },
+    Bpe { pretokenizer: Pretokenizer, merges: Box<Merges> },
     SentencePiece(Pieces),
 }
 
@@ -52,7 +52,7 @@ impl Tokenizer {
                     .ok_or_else(|| VocabularyError::UnsupportedPretokenizer { name: spec.pre.clone() })?;
                 let vocabulary = Vocabulary::new(spec, Spelling::Bytes)?;
                 let merges = Merges::new(&vocabulary, &spec.merges, pretokenizer.ignore_merges)?;
-                (vocabulary, Model::Bpe { pretokenizer, merges }, pretokenizer.add_bos)
+                (vocabulary, Model::Bpe { pretokenizer, merges: Box::new(merges) }, pretokenizer.add_bos)
             }
             "llama" => {
                 let vocabulary = Vocabulary::new(spec, Spelling::SentencePiece)?;
