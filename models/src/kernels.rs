@@ -153,12 +153,8 @@ impl Role {
             Role::Embed { table, width } => Spec::new(EMBED, "embed").element("F", table).dim("E", width),
             Role::RmsNorm { width } => Spec::new(RMSNORM, "rmsnorm").dim("E", width),
             Role::RmsNormAdd { width } => Spec::new(RMSNORM, "rmsnorm_add").dim("E", width),
-            Role::Linear { weight, rows } => {
-                Spec::new(LINEAR, "linear").element("F", weight).param("TILE_M", rows.linear_tile())
-            }
-            Role::LinearAdd { weight, rows } => {
-                Spec::new(LINEAR, "linear_add").element("F", weight).param("TILE_M", rows.linear_tile())
-            }
+            Role::Linear { weight, rows } => Spec::linear("linear", weight, rows),
+            Role::LinearAdd { weight, rows } => Spec::linear("linear_add", weight, rows),
             Role::Rope { pairs } => Spec::new(ROPE, "rope").dim("R", pairs),
             Role::StoreKeys { pairs, cache } => {
                 Spec::new(ROPE, "rope_store").element("T", Element::Scalar(cache)).dim("R", pairs)
@@ -201,6 +197,17 @@ impl Spec {
     fn new(source: &'static str, kernel: &'static str) -> Spec {
         let (elements, dims, params) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Spec { source, kernel, elements, dims, params }
+    }
+
+    /// One row streams the weights once: the whole depth at a time, few columns to a
+    /// program so that all threads have work. Many rows use each weight often.
+    fn linear(kernel: &'static str, weight: Element, rows: Rows) -> Spec {
+        let (columns, depth) = if rows == Rows::One { (32, 4096) } else { (64, 512) };
+        Spec::new(LINEAR, kernel)
+            .element("F", weight)
+            .param("TILE_M", rows.linear_tile())
+            .param("TILE_N", columns)
+            .param("TILE_K", depth)
     }
 
     fn element(mut self, name: &str, element: Element) -> Spec {

@@ -279,7 +279,7 @@ fn reads_any(source: &Source<'_>, views: &[&View<'_>]) -> bool {
             MapInput::Tile { source, .. } => reads_any(source, views),
             MapInput::Scalar(_) => false,
         }),
-        Kind::Splat(_) | Kind::Iota(_) | Kind::Decode(..) => false,
+        Kind::Splat(_) | Kind::Iota(_) | Kind::Decode(_) | Kind::Blocks(_) => false,
     }
 }
 
