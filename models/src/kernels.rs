@@ -294,7 +294,8 @@ mod tests {
         assert_eq!(request.kernel, "linear");
         assert_eq!(request.chip, Chip::Sm(86));
         assert_eq!(request.elements, BTreeMap::from([("F".to_owned(), q4_1())]));
-        assert_eq!(request.params, BTreeMap::from([("TILE_M".to_owned(), 1)]));
+        let params = [("TILE_K", 4096), ("TILE_M", 1), ("TILE_N", 32)];
+        assert_eq!(request.params, params.map(|(name, value)| (name.to_owned(), value)).into());
         assert!(request.dims.is_empty());
     }
 

@@ -8,7 +8,7 @@ use super::{
     Lowering,
     dot::Dot,
     emit::Size,
-    format::{Affine, Blocks, RowsPlace},
+    format::{Blocks, Place},
     source::{Chunk, View},
 };
 
@@ -21,7 +21,7 @@ const CHAINS: usize = 4;
 
 /// Whether every segment of the format is `scale * codes + offset`.
 pub(super) fn splits(blocks: &Blocks<'_>) -> bool {
-    blocks.format.segments.iter().all(|segment| Affine::of(&segment.value).is_some())
+    blocks.format.segments.iter().all(|segment| segment.affine().is_some())
 }
 
 /// Consecutive segments of a block with the same scale and offset.
@@ -32,7 +32,7 @@ struct Run {
 }
 
 fn runs(format: &'static Format) -> Vec<Run> {
-    let same = |a: &Segment, b: &Segment| match (Affine::of(&a.value), Affine::of(&b.value)) {
+    let same = |a: &Segment, b: &Segment| match (a.affine(), b.affine()) {
         (Some(a), Some(b)) => a.scale == b.scale && a.offset == b.offset,
         _ => false,
     };
@@ -78,11 +78,11 @@ impl<'c> Lowering<'c> {
 
     /// Asks for the block column that is [`PREFETCH_BYTES`] ahead in the stream: the
     /// hardware's own prefetchers stop at page borders and start late.
-    fn prefetch_ahead(&self, place: &RowsPlace<'c>, format: &Format) -> Result<(), PassError> {
+    fn prefetch_ahead(&self, place: &Place<'c>, format: &Format) -> Result<(), PassError> {
         let number = |value: i64| self.b.parsed_attribute(&format!("{value} : i32"));
         let attributes = [("rw", number(0)?), ("hint", number(3)?), ("cache", number(1)?)];
         for line in (0..GROUP_ROWS * format.bytes).step_by(CACHE_LINE) {
-            let pointer = self.byte_offset(place.column, Size::Const((PREFETCH_BYTES + line) as i64))?;
+            let pointer = self.byte_offset(place.column(), Size::Const((PREFETCH_BYTES + line) as i64))?;
             self.b.op("llvm.intr.prefetch", &[pointer], &[], &attributes, &[])?;
         }
         Ok(())
@@ -100,8 +100,7 @@ impl<'c> Lowering<'c> {
         format: &'static Format,
         runs: &[Run],
     ) -> Result<Option<View<'c>>, PassError> {
-        let has_offset =
-            |run: &Run| Affine::of(&run.segments[0].value).is_some_and(|affine| affine.offset.is_some());
+        let has_offset = |run: &Run| run.segments[0].affine().is_some_and(|affine| affine.offset.is_some());
         if !runs.iter().any(has_offset) {
             return Ok(None);
         }
@@ -163,12 +162,12 @@ impl<'c> Lowering<'c> {
             let k = lowering.multiply(block, Size::Const(format.elements as i64))?;
             for (number, run) in runs.iter().enumerate() {
                 let parts = lowering.run_products(dot, format, run, &mut place, k)?;
-                let Some(affine) = Affine::of(&run.segments[0].value) else { continue };
-                let scale = lowering.rows_expr(format, affine.scale, &mut place, 0)?;
+                let Some(affine) = run.segments[0].affine() else { continue };
+                let scale = lowering.decode_expr(format, affine.scale, &mut place, 0)?;
                 for (row, total) in totals.iter_mut().enumerate() {
                     *total = lowering.multiply_add(scale, parts[row], *total)?;
                     let (Some(offset), Some(sums)) = (affine.offset, sums) else { continue };
-                    let offset = lowering.rows_expr(format, offset, &mut place, 0)?;
+                    let offset = lowering.decode_expr(format, offset, &mut place, 0)?;
                     let at = lowering.run_place(block, runs.len(), number)?;
                     let pointer = lowering.address(sums, &[Size::Const(row as i64), at])?;
                     let sum = lowering.load_element(pointer, dot.element)?;
@@ -186,16 +185,16 @@ impl<'c> Lowering<'c> {
         dot: &Dot<'c>,
         format: &'static Format,
         run: &Run,
-        place: &mut RowsPlace<'c>,
+        place: &mut Place<'c>,
         k: Size<'c>,
     ) -> Result<Vec<Val<'c>>, PassError> {
         let rows = dot.shape[0] as usize;
         let chains = if rows == 1 { CHAINS } else { 1 };
         let mut parts: Vec<Option<Val<'c>>> = vec![None; rows * chains];
         for segment in run.segments {
-            let Some(affine) = Affine::of(&segment.value) else { continue };
+            let Some(affine) = segment.affine() else { continue };
             for element in 0..segment.count {
-                let codes = self.rows_expr(format, affine.codes, place, element)?;
+                let codes = self.decode_expr(format, affine.codes, place, element)?;
                 let codes = self.to_float(codes)?;
                 let at = self.add(k, Size::Const((segment.start + element) as i64))?;
                 for row in 0..rows {

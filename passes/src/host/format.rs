@@ -9,7 +9,10 @@ use std::collections::BTreeMap;
 
 use melior::ir::ValueLike;
 use phobos_artifact::format::{Expr, Format, GROUP_ROWS};
-use phobos_dialect::{PassError, Type, Val, build::with_element};
+use phobos_dialect::{
+    PassError, Type, Val,
+    build::{IntegerPredicate, with_element},
+};
 
 use super::{Lowering, emit::Size, source::Chunk};
 
@@ -30,31 +33,10 @@ pub(super) struct Blocks<'c> {
     pub aligned: bool,
 }
 
-/// A decode expression `scale * codes + offset`, with scale and offset the same for all
-/// elements of a segment.
-pub(super) struct Affine<'e> {
-    pub scale: &'e Expr,
-    pub codes: &'e Expr,
-    pub offset: Option<&'e Expr>,
-}
-
-impl<'e> Affine<'e> {
-    /// Splits a rule of that form.
-    pub(super) fn of(expr: &'e Expr) -> Option<Affine<'e>> {
-        let (product, offset) = match expr {
-            Expr::Add(product, offset) => (*product, Some(*offset)),
-            product => (product, None),
-        };
-        let Expr::Mul(scale, codes) = product else { return None };
-        let Expr::ToFloat(codes) = codes else { return None };
-        Some(Affine { scale, codes, offset })
-    }
-}
-
 /// Consecutive rows of one block column, a row to a lane.
 pub(super) struct RowsPlace<'c> {
     /// The block column of the group.
-    pub column: Val<'c>,
+    column: Val<'c>,
     /// The first row in the group.
     row: Size<'c>,
     width: u64,
@@ -63,12 +45,30 @@ pub(super) struct RowsPlace<'c> {
 }
 
 /// Some consecutive elements of one block of one row.
-struct RowPlace<'c> {
+pub(super) struct RowPlace<'c> {
     column: Val<'c>,
     row: Size<'c>,
     /// The first element in its segment.
     lane: usize,
     width: u64,
+}
+
+/// Which lanes a decode expression is evaluated in.
+pub(super) enum Place<'c> {
+    /// Along a row.
+    Row(RowPlace<'c>),
+    /// Across rows.
+    Rows(RowsPlace<'c>),
+}
+
+impl<'c> Place<'c> {
+    /// The block column.
+    pub(super) fn column(&self) -> Val<'c> {
+        match self {
+            Place::Row(place) => place.column,
+            Place::Rows(place) => place.column,
+        }
+    }
 }
 
 impl<'c> Blocks<'c> {
@@ -132,8 +132,8 @@ impl<'c> Lowering<'c> {
             let (column, row) = self.group(blocks, row, block)?;
             for segment in format.segments {
                 for lane in (0..segment.count).step_by(chunk.width as usize) {
-                    let place = RowPlace { column, row, lane, width: chunk.width };
-                    let value = self.row_expr(format, &segment.value, &place)?;
+                    let mut place = Place::Row(RowPlace { column, row, lane, width: chunk.width });
+                    let value = self.decode_expr(format, &segment.value, &mut place, lane)?;
                     vectors.push(value);
                 }
             }
@@ -141,12 +141,97 @@ impl<'c> Lowering<'c> {
         Ok(vectors)
     }
 
-    /// A decode expression along a row.
-    fn row_expr(&mut self, format: &Format, expr: &Expr, place: &RowPlace<'c>) -> Result<Val<'c>, PassError> {
+    /// A decode expression in the lanes of `place`; across rows, for element `element`
+    /// of the segment.
+    pub(super) fn decode_expr(
+        &mut self,
+        format: &Format,
+        expr: &Expr,
+        place: &mut Place<'c>,
+        element: usize,
+    ) -> Result<Val<'c>, PassError> {
+        // A product that is added to something needs no value of its own.
+        if let Expr::Add(Expr::Mul(a, b), c) = expr {
+            let (a, b) =
+                (self.decode_expr(format, a, place, element)?, self.decode_expr(format, b, place, element)?);
+            let c = self.decode_expr(format, c, place, element)?;
+            return self.multiply_add(a, b, c);
+        }
+        let mut operands = Vec::new();
+        for operand in expr.operands() {
+            operands.push(self.decode_expr(format, operand, place, element)?);
+        }
+        match (expr, &operands[..]) {
+            (Expr::ToFloat(_), [a]) => self.to_float(*a),
+            (Expr::Neg(_), [a]) => self.b.unary("arith.negf", *a),
+            (Expr::Shr(_, by), [a]) => self.shift_right(*a, *by),
+            (Expr::Shl(_, by), [a]) => {
+                self.b.binary("arith.shli", *a, self.b.integer(a.r#type(), i64::from(*by))?)
+            }
+            (Expr::Lookup(table, _), [a]) => self.look_up(table, *a),
+            (Expr::And(..), [a, b]) => self.b.binary("arith.andi", *a, *b),
+            (Expr::Or(..), [a, b]) => self.b.binary("arith.ori", *a, *b),
+            (Expr::Sub(..), [a, b]) => self.b.binary("arith.subi", *a, *b),
+            (Expr::Mul(..), [a, b]) => self.b.binary("arith.mulf", *a, *b),
+            (Expr::Add(..), [a, b]) => self.b.binary("arith.addf", *a, *b),
+            _ => match place {
+                Place::Row(place) => self.row_leaf(format, expr, place),
+                Place::Rows(place) => self.rows_leaf(format, expr, place, element),
+            },
+        }
+    }
+
+    /// An entry of a table of 16 signed bytes: the word that holds it, then the byte.
+    fn look_up(&self, table: &[i8; 16], index: Val<'c>) -> Result<Val<'c>, PassError> {
+        let ty = index.r#type();
+        let int = |number: i64| self.b.integer(ty, number);
+        let word = |at: usize| {
+            let bytes = [table[at], table[at + 1], table[at + 2], table[at + 3]].map(|byte| byte as u8);
+            int(i64::from(i32::from_le_bytes(bytes)))
+        };
+        let mut chosen = word(12)?;
+        for quarter in (0..3usize).rev() {
+            let below = self.b.compare_integers(
+                IntegerPredicate::UnsignedLess,
+                index,
+                int(4 * quarter as i64 + 4)?,
+            )?;
+            chosen = self.b.select(below, word(4 * quarter)?, chosen)?;
+        }
+        let byte = self.b.binary("arith.andi", index, int(3)?)?;
+        let bits = self.b.binary("arith.shli", byte, int(3)?)?;
+        let shifted = self.b.binary("arith.shrui", chosen, bits)?;
+        let up = self.b.binary("arith.shli", shifted, int(24)?)?;
+        self.b.binary("arith.shrsi", up, int(24)?)
+    }
+
+    /// A leaf of a decode expression along a row.
+    fn row_leaf(&mut self, format: &Format, expr: &Expr, place: &RowPlace<'c>) -> Result<Val<'c>, PassError> {
         let integers = self.b.vector(place.width, self.b.int(32));
         match expr {
             Expr::Bytes(offset) => self.row_bytes(format, *offset, place, "arith.extui"),
             Expr::SignedBytes(offset) => self.row_bytes(format, *offset, place, "arith.extsi"),
+            Expr::Bits(offset) => {
+                let byte = offset + place.lane / 8;
+                let (pointer, bytes, at) = self.piece_address(format, byte, place.column, place.row)?;
+                let first = 8 * at + place.lane % 8;
+                if bytes != 4 || first + place.width as usize > 32 {
+                    return Err(self.bad_layout(format, byte));
+                }
+                let word = self.raw_load(pointer, self.b.int(32), 4)?;
+                let words = self.splat(word, place.width)?;
+                let by: Vec<i64> = (0..place.width as i64).map(|lane| first as i64 + lane).collect();
+                let shifted = self.b.binary("arith.shrui", words, self.b.integer_vector(integers, &by)?)?;
+                self.b.binary("arith.andi", shifted, self.b.integer(integers, 1)?)
+            }
+            Expr::Byte(offset) | Expr::SignedByte(offset) => {
+                let (pointer, _, at) = self.piece_address(format, *offset, place.column, place.row)?;
+                let pointer = self.byte_offset(pointer, Size::Const(at as i64))?;
+                let byte = self.raw_load(pointer, self.b.int(8), 1)?;
+                let extend = if matches!(expr, Expr::Byte(_)) { "arith.extui" } else { "arith.extsi" };
+                let wide = self.b.value(extend, &[byte], self.b.int(32), &[])?;
+                self.splat(wide, place.width)
+            }
             Expr::F16(offset) => {
                 let pointer = self.piece_address(format, *offset, place.column, place.row)?.0;
                 let half = self.raw_load(pointer, Type::float16(self.b.context()), 2)?;
@@ -154,23 +239,7 @@ impl<'c> Lowering<'c> {
                 self.splat(wide, place.width)
             }
             Expr::Int(number) => self.b.integer(integers, i64::from(*number)),
-            Expr::ToFloat(a) => {
-                let a = self.row_expr(format, a, place)?;
-                self.to_float(a)
-            }
-            Expr::Shr(a, by) => {
-                let a = self.row_expr(format, a, place)?;
-                self.shift_right(a, *by)
-            }
-            Expr::Add(Expr::Mul(a, b), c) => {
-                let (a, b) = (self.row_expr(format, a, place)?, self.row_expr(format, b, place)?);
-                let c = self.row_expr(format, c, place)?;
-                self.multiply_add(a, b, c)
-            }
-            Expr::And(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) | Expr::Add(a, b) => {
-                let (x, y) = (self.row_expr(format, a, place)?, self.row_expr(format, b, place)?);
-                self.decode_binary(expr, x, y)
-            }
+            _ => Err(PassError::new(self.b.location(), format!("internal error: {expr:?} is no leaf"))),
         }
     }
 
@@ -236,14 +305,14 @@ impl<'c> Lowering<'c> {
         row: Size<'c>,
         block: Size<'c>,
         width: u64,
-    ) -> Result<RowsPlace<'c>, PassError> {
+    ) -> Result<Place<'c>, PassError> {
         let block = self.add(blocks.block, block)?;
         let (column, row) = self.group(blocks, self.add(blocks.row, row)?, block)?;
-        Ok(RowsPlace { column, row, width, loaded: BTreeMap::new() })
+        Ok(Place::Rows(RowsPlace { column, row, width, loaded: BTreeMap::new() }))
     }
 
-    /// A decode expression for element `element` of a segment, a row to a lane.
-    pub(super) fn rows_expr(
+    /// A leaf of a decode expression for element `element` of a segment, a row to a lane.
+    fn rows_leaf(
         &mut self,
         format: &Format,
         expr: &Expr,
@@ -252,18 +321,14 @@ impl<'c> Lowering<'c> {
     ) -> Result<Val<'c>, PassError> {
         let integers = self.b.vector(place.width, self.b.int(32));
         match expr {
-            Expr::Bytes(offset) => {
-                let (word, at) = self.rows_word(format, offset + element, place)?;
-                let shifted = self.shift_right(word, 8 * at as u32)?;
-                if at == 3 {
-                    return Ok(shifted);
-                }
-                self.b.binary("arith.andi", shifted, self.b.integer(integers, 255)?)
-            }
-            Expr::SignedBytes(offset) => {
-                let (word, at) = self.rows_word(format, offset + element, place)?;
-                let up = self.b.binary("arith.shli", word, self.b.integer(integers, 24 - 8 * at as i64)?)?;
-                self.b.binary("arith.shrsi", up, self.b.integer(integers, 24)?)
+            Expr::Bytes(offset) => self.rows_byte(format, offset + element, place, false),
+            Expr::SignedBytes(offset) => self.rows_byte(format, offset + element, place, true),
+            Expr::Byte(offset) => self.rows_byte(format, *offset, place, false),
+            Expr::SignedByte(offset) => self.rows_byte(format, *offset, place, true),
+            Expr::Bits(offset) => {
+                let (word, _, at) = self.rows_word(format, offset + element / 8, place)?;
+                let shifted = self.shift_right(word, (8 * at + element % 8) as u32)?;
+                self.b.binary("arith.andi", shifted, self.b.integer(integers, 1)?)
             }
             Expr::F16(offset) => {
                 if let Some(known) = place.loaded.get(&(*offset, true)) {
@@ -277,46 +342,55 @@ impl<'c> Lowering<'c> {
                 Ok(wide)
             }
             Expr::Int(number) => self.b.integer(integers, i64::from(*number)),
-            Expr::ToFloat(a) => {
-                let a = self.rows_expr(format, a, place, element)?;
-                self.to_float(a)
-            }
-            Expr::Shr(a, by) => {
-                let a = self.rows_expr(format, a, place, element)?;
-                self.shift_right(a, *by)
-            }
-            Expr::Add(Expr::Mul(a, b), c) => {
-                let a = self.rows_expr(format, a, place, element)?;
-                let b = self.rows_expr(format, b, place, element)?;
-                let c = self.rows_expr(format, c, place, element)?;
-                self.multiply_add(a, b, c)
-            }
-            Expr::And(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) | Expr::Add(a, b) => {
-                let x = self.rows_expr(format, a, place, element)?;
-                let y = self.rows_expr(format, b, place, element)?;
-                self.decode_binary(expr, x, y)
-            }
+            _ => Err(PassError::new(self.b.location(), format!("internal error: {expr:?} is no leaf"))),
         }
     }
 
-    /// The 4-byte pieces of all rows that hold byte `offset`, and its place in them.
+    /// Byte `offset` of the block of each row, as 32-bit integers.
+    fn rows_byte(
+        &mut self,
+        format: &Format,
+        offset: usize,
+        place: &mut RowsPlace<'c>,
+        signed: bool,
+    ) -> Result<Val<'c>, PassError> {
+        let (word, bytes, at) = self.rows_word(format, offset, place)?;
+        let ty = word.r#type();
+        if signed {
+            let up = self.b.binary("arith.shli", word, self.b.integer(ty, 24 - 8 * at as i64)?)?;
+            return self.b.binary("arith.shrsi", up, self.b.integer(ty, 24)?);
+        }
+        let shifted = self.shift_right(word, 8 * at as u32)?;
+        if at + 1 == bytes {
+            return Ok(shifted);
+        }
+        self.b.binary("arith.andi", shifted, self.b.integer(ty, 255)?)
+    }
+
+    /// The pieces of all rows that hold byte `offset`, as 32-bit integers; their size, and
+    /// the byte's place in them.
     fn rows_word(
         &mut self,
         format: &Format,
         offset: usize,
         place: &mut RowsPlace<'c>,
-    ) -> Result<(Val<'c>, usize), PassError> {
+    ) -> Result<(Val<'c>, usize, usize), PassError> {
         let (pointer, bytes, at) = self.piece_address(format, offset, place.column, place.row)?;
-        if bytes != 4 {
-            return Err(self.bad_layout(format, offset));
-        }
         let key = (offset - at, false);
         if let Some(known) = place.loaded.get(&key) {
-            return Ok((*known, at));
+            return Ok((*known, bytes, at));
         }
-        let word = self.raw_load(pointer, self.b.vector(place.width, self.b.int(32)), 4)?;
+        let wide = self.b.vector(place.width, self.b.int(32));
+        let word = match bytes {
+            4 => self.raw_load(pointer, wide, 4)?,
+            2 => {
+                let halves = self.raw_load(pointer, self.b.vector(place.width, self.b.int(16)), 2)?;
+                self.b.value("arith.extui", &[halves], wide, &[])?
+            }
+            _ => return Err(self.bad_layout(format, offset)),
+        };
         place.loaded.insert(key, word);
-        Ok((word, at))
+        Ok((word, bytes, at))
     }
 
     // ---- both ----
@@ -332,26 +406,16 @@ impl<'c> Lowering<'c> {
         self.b.binary("arith.shrui", value, self.b.integer(value.r#type(), i64::from(by))?)
     }
 
-    fn decode_binary(&self, expr: &Expr, a: Val<'c>, b: Val<'c>) -> Result<Val<'c>, PassError> {
-        let name = match expr {
-            Expr::And(..) => "arith.andi",
-            Expr::Sub(..) => "arith.subi",
-            Expr::Mul(..) => "arith.mulf",
-            _ => "arith.addf",
-        };
-        self.b.binary(name, a, b)
-    }
-
     /// All elements of one block column of `width` rows, a vector of rows for each.
     pub(super) fn decode_rows(
         &mut self,
         format: &'static Format,
-        place: &mut RowsPlace<'c>,
+        place: &mut Place<'c>,
         store: &mut dyn FnMut(&mut Self, usize, Val<'c>) -> Result<(), PassError>,
     ) -> Result<(), PassError> {
         for segment in format.segments {
             for element in 0..segment.count {
-                let value = self.rows_expr(format, &segment.value, place, element)?;
+                let value = self.decode_expr(format, &segment.value, place, element)?;
                 store(self, segment.start + element, value)?;
             }
         }
