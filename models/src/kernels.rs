@@ -13,9 +13,12 @@ use crate::ModelError;
 
 const ATTENTION: &str = include_str!("../kernels/attention.ph");
 const EMBED: &str = include_str!("../kernels/embed.ph");
+const GEGLU: &str = include_str!("../kernels/geglu.ph");
 const LINEAR: &str = include_str!("../kernels/linear.ph");
+const NORM_ROPE: &str = include_str!("../kernels/norm_rope.ph");
 const RMSNORM: &str = include_str!("../kernels/rmsnorm.ph");
 const ROPE: &str = include_str!("../kernels/rope.ph");
+const SOFTCAP: &str = include_str!("../kernels/softcap.ph");
 const SWIGLU: &str = include_str!("../kernels/swiglu.ph");
 
 /// How many rows (tokens) a launch has; it decides the tile of the row axis.
@@ -64,7 +67,7 @@ impl Rows {
 /// What a kernel does in a model. Shapes are row-major, outermost axis first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// `Ids [N], table [V, E] -> X [N, E]`.
+    /// `Ids [N], table [V, E] -> X [N, E]`, scaled.
     Embed {
         /// Format of the table.
         table: Element,
@@ -73,6 +76,11 @@ pub enum Role {
     },
     /// `X [N, E], W [E] -> Y [N, E]`.
     RmsNorm {
+        /// E.
+        width: u64,
+    },
+    /// `X [N, E], W [E]`, added to `Y [N, E]`.
+    RmsNormAdd {
         /// E.
         width: u64,
     },
@@ -102,6 +110,18 @@ pub enum Role {
         /// Element of the cache.
         cache: DType,
     },
+    /// Norms and rotates `X [N, H, 2, R], W [2, R]` in place.
+    NormRope {
+        /// R: pairs of a head.
+        pairs: u64,
+    },
+    /// Norms and rotates `X [N, G, 2, R], W [2, R]` into a key cache `[S, G, 2, R]`.
+    NormRopeStore {
+        /// R: pairs of a head.
+        pairs: u64,
+        /// Element of the cache.
+        cache: DType,
+    },
     /// Copies `X [N, E]` into a value cache `[S, E]`.
     StoreValues {
         /// E: all key/value heads together.
@@ -118,8 +138,12 @@ pub enum Role {
         /// Whether N is 1.
         decode: bool,
     },
-    /// `Gate [N, F], Up [N, F] -> Y [N, F]`.
+    /// `Gate [N, F], Up [N, F] -> Y [N, F]` with silu.
     SwiGlu,
+    /// `Gate [N, F], Up [N, F] -> Y [N, F]` with gelu.
+    GeGlu,
+    /// `X [N, V]` in place.
+    Softcap,
 }
 
 impl Role {
@@ -128,11 +152,16 @@ impl Role {
         let spec = match *self {
             Role::Embed { table, width } => Spec::new(EMBED, "embed").element("F", table).dim("E", width),
             Role::RmsNorm { width } => Spec::new(RMSNORM, "rmsnorm").dim("E", width),
+            Role::RmsNormAdd { width } => Spec::new(RMSNORM, "rmsnorm_add").dim("E", width),
             Role::Linear { weight, rows } => Spec::linear("linear", weight, rows),
             Role::LinearAdd { weight, rows } => Spec::linear("linear_add", weight, rows),
             Role::Rope { pairs } => Spec::new(ROPE, "rope").dim("R", pairs),
             Role::StoreKeys { pairs, cache } => {
                 Spec::new(ROPE, "rope_store").element("T", Element::Scalar(cache)).dim("R", pairs)
+            }
+            Role::NormRope { pairs } => Spec::new(NORM_ROPE, "norm_rope").dim("R", pairs),
+            Role::NormRopeStore { pairs, cache } => {
+                Spec::new(NORM_ROPE, "norm_rope_store").element("T", Element::Scalar(cache)).dim("R", pairs)
             }
             Role::StoreValues { width, cache } => {
                 Spec::new(ROPE, "store").element("T", Element::Scalar(cache)).dim("E", width)
@@ -142,6 +171,8 @@ impl Role {
                 .dim("D", head)
                 .param("TILE_Q", if decode { 1 } else { 16 }),
             Role::SwiGlu => Spec::new(SWIGLU, "swiglu"),
+            Role::GeGlu => Spec::new(GEGLU, "geglu"),
+            Role::Softcap => Spec::new(SOFTCAP, "softcap"),
         };
         spec.request(chip)
     }
@@ -321,10 +352,15 @@ mod tests {
         let mut roles = vec![
             Role::Embed { table: weight, width: 64 },
             Role::RmsNorm { width: 64 },
+            Role::RmsNormAdd { width: 64 },
+            Role::NormRope { pairs: 16 },
+            Role::NormRopeStore { pairs: 16, cache },
             Role::Rope { pairs: 16 },
             Role::StoreKeys { pairs: 16, cache },
             Role::StoreValues { width: 64, cache },
             Role::SwiGlu,
+            Role::GeGlu,
+            Role::Softcap,
         ];
         for rows in Rows::ALL {
             roles.push(Role::Linear { weight, rows });

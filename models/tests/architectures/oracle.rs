@@ -31,7 +31,14 @@ type Signature =
 fn signature(kernel: &str) -> Signature {
     use Access::{Read, ReadWrite, Write};
     match kernel {
-        "embed" => (&[("Ids", "i32", "N", Read), ("W", "F", "V E", Read), ("X", "f32", "N E", Write)], &[]),
+        "embed" => (
+            &[("Ids", "i32", "N", Read), ("W", "F", "V E", Read), ("X", "f32", "N E", Write)],
+            &[("scale", DType::F32)],
+        ),
+        "rmsnorm_add" => (
+            &[("X", "f32", "N E", Read), ("W", "f32", "E", Read), ("Y", "f32", "N E", ReadWrite)],
+            &[("eps", DType::F32)],
+        ),
         "rmsnorm" => (
             &[("X", "f32", "N E", Read), ("W", "f32", "E", Read), ("Y", "f32", "N E", Write)],
             &[("eps", DType::F32)],
@@ -53,6 +60,25 @@ fn signature(kernel: &str) -> Signature {
             ],
             &[("pos", DType::I32)],
         ),
+        "norm_rope" => (
+            &[
+                ("X", "f32", "N H 2 R", ReadWrite),
+                ("W", "f32", "2 R", Read),
+                ("Cos", "f32", "P R", Read),
+                ("Sin", "f32", "P R", Read),
+            ],
+            &[("pos", DType::I32), ("eps", DType::F32)],
+        ),
+        "norm_rope_store" => (
+            &[
+                ("X", "f32", "N G 2 R", Read),
+                ("W", "f32", "2 R", Read),
+                ("Cos", "f32", "P R", Read),
+                ("Sin", "f32", "P R", Read),
+                ("Cache", "T", "S G 2 R", Write),
+            ],
+            &[("pos", DType::I32), ("eps", DType::F32)],
+        ),
         "store" => (&[("X", "f32", "N E", Read), ("Cache", "T", "S E", Write)], &[("pos", DType::I32)]),
         "attention" => (
             &[
@@ -61,9 +87,10 @@ fn signature(kernel: &str) -> Signature {
                 ("V", "T", "S G D", Read),
                 ("O", "f32", "N H D", Write),
             ],
-            &[("pos", DType::I32), ("scale", DType::F32)],
+            &[("pos", DType::I32), ("window", DType::I32), ("scale", DType::F32)],
         ),
-        "swiglu" => {
+        "softcap" => (&[("X", "f32", "N V", ReadWrite)], &[("cap", DType::F32)]),
+        "swiglu" | "geglu" => {
             (&[("Gate", "f32", "N F", Read), ("Up", "f32", "N F", Read), ("Y", "f32", "N F", Write)], &[])
         }
         other => panic!("no signature of {other}"),
@@ -256,6 +283,11 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
+fn norm(x: &[f64], w: &[f64], eps: f64) -> Vec<f64> {
+    let scale = (dot(x, x) / x.len() as f64 + eps).sqrt().recip();
+    x.iter().zip(w).map(|(x, w)| x * scale * w).collect()
+}
+
 fn float(bits: u64) -> f64 {
     f64::from(f32::from_bits(bits as u32))
 }
@@ -266,17 +298,17 @@ fn run(kernel: &str, t: &[&Tensor], s: &[u64]) {
     let v: Vec<Vec<f64>> = t.iter().map(|tensor| load(tensor)).collect();
     match kernel {
         "embed" => {
-            let e = axis(1, 1);
+            let (e, scale) = (axis(1, 1), float(s[0]));
             let rows = v[0].iter().flat_map(|id| &v[1][*id as usize * e..][..e]);
-            store(t[2], 0, &rows.copied().collect::<Vec<_>>());
+            store(t[2], 0, &rows.map(|value| value * scale).collect::<Vec<_>>());
         }
-        "rmsnorm" => {
+        "rmsnorm" | "rmsnorm_add" => {
             let (e, eps) = (axis(0, 1), float(s[0]));
-            let rows = v[0].chunks(e).flat_map(|x| {
-                let scale = (dot(x, x) / e as f64 + eps).sqrt().recip();
-                x.iter().zip(&v[1]).map(move |(x, w)| x * scale * w)
-            });
-            store(t[2], 0, &rows.collect::<Vec<_>>());
+            let mut y: Vec<f64> = v[0].chunks(e).flat_map(|x| norm(x, &v[1], eps)).collect();
+            if kernel == "rmsnorm_add" {
+                y.iter_mut().zip(&v[2]).for_each(|(y, old)| *y += old);
+            }
+            store(t[2], 0, &y);
         }
         "linear" | "linear_add" => {
             let k = axis(0, 1);
@@ -303,21 +335,38 @@ fn run(kernel: &str, t: &[&Tensor], s: &[u64]) {
             let first = if kernel == "rope" { 0 } else { pos * heads * r * 2 };
             store(t.get(3).unwrap_or(&t[0]), first, &x);
         }
+        "norm_rope" | "norm_rope_store" => {
+            let (heads, r, pos, eps) = (axis(0, 1), axis(0, 3), s[0] as usize, float(s[1]));
+            let mut x = Vec::with_capacity(v[0].len());
+            for (at, head) in v[0].chunks(r * 2).enumerate() {
+                let angles = (pos + at / heads) * r;
+                let normed = norm(head, &v[1], eps);
+                let turn = |i: usize| {
+                    let (a, b, c, s) = (normed[i], normed[r + i], v[2][angles + i], v[3][angles + i]);
+                    (a * c - b * s, a * s + b * c)
+                };
+                x.extend((0..r).map(|i| turn(i).0));
+                x.extend((0..r).map(|i| turn(i).1));
+            }
+            let first = if kernel == "norm_rope" { 0 } else { pos * heads * r * 2 };
+            store(t.get(4).unwrap_or(&t[0]), first, &x);
+        }
         "store" => store(t[1], s[0] as usize * axis(0, 1), &v[0]),
         "attention" => {
             let (n, h, d, g) = (axis(0, 0), axis(0, 1), axis(0, 2), axis(1, 1));
-            let (pos, scale) = (s[0] as usize, float(s[1]));
+            let (pos, window, scale) = (s[0] as usize, s[1] as usize, float(s[2]));
             let mut o = Vec::with_capacity(n * h * d);
             for row in 0..n * h {
                 let (query, head) = (row / h, row % h);
                 let q = &v[0][row * d..][..d];
                 let at = |s: usize| (s * g + head / (h / g)) * d;
+                let seen = (pos + query + 1).saturating_sub(window)..=pos + query;
                 let exp: Vec<f64> =
-                    (0..=pos + query).map(|s| (dot(q, &v[1][at(s)..][..d]) * scale).exp()).collect();
+                    seen.clone().map(|s| (dot(q, &v[1][at(s)..][..d]) * scale).exp()).collect();
                 let sum: f64 = exp.iter().sum();
                 o.extend(
                     (0..d)
-                        .map(|i| exp.iter().enumerate().map(|(s, p)| p * v[2][at(s) + i]).sum::<f64>() / sum),
+                        .map(|i| seen.clone().zip(&exp).map(|(s, p)| p * v[2][at(s) + i]).sum::<f64>() / sum),
                 );
             }
             store(t[3], 0, &o);
@@ -325,6 +374,17 @@ fn run(kernel: &str, t: &[&Tensor], s: &[u64]) {
         "swiglu" => {
             let y = v[0].iter().zip(&v[1]).map(|(gate, up)| gate / (1.0 + (-gate).exp()) * up);
             store(t[2], 0, &y.collect::<Vec<_>>());
+        }
+        "geglu" => {
+            let y = v[0].iter().zip(&v[1]).map(|(gate, up)| {
+                let inner = (2.0 / std::f64::consts::PI).sqrt() * (gate + 0.044715 * gate.powi(3));
+                0.5 * gate * (1.0 + inner.tanh()) * up
+            });
+            store(t[2], 0, &y.collect::<Vec<_>>());
+        }
+        "softcap" => {
+            let cap = float(s[0]);
+            store(t[0], 0, &v[0].iter().map(|x| cap * (x / cap).tanh()).collect::<Vec<_>>());
         }
         other => panic!("no kernel {other}"),
     }

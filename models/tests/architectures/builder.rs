@@ -1,4 +1,4 @@
-//! Writes small llama files for the tests.
+//! Writes small files for the tests.
 
 use std::sync::Arc;
 
@@ -48,6 +48,51 @@ impl Builder {
             keys: keys.map(|(key, value)| (key.to_owned(), value)).into(),
             tensors: tensors.map(|(name, shape)| (name.to_owned(), shape.to_vec())).into(),
         }
+    }
+
+    /// The same with two layers: the first sees 3 positions, the second all.
+    pub fn gemma3() -> Builder {
+        let keys = [
+            ("general.architecture", Value::Text("gemma3")),
+            ("gemma3.block_count", Value::U32(2)),
+            ("gemma3.context_length", Value::U32(32)),
+            ("gemma3.embedding_length", Value::U32(8)),
+            ("gemma3.feed_forward_length", Value::U32(16)),
+            ("gemma3.attention.head_count", Value::U32(2)),
+            ("gemma3.attention.head_count_kv", Value::U32(1)),
+            ("gemma3.attention.layer_norm_rms_epsilon", Value::F32(1e-6)),
+            ("gemma3.attention.sliding_window", Value::U32(3)),
+            ("gemma3.attention.sliding_window_pattern", Value::U32(2)),
+            ("gemma3.rope.freq_base", Value::F32(1e6)),
+        ];
+        let mut builder = Builder {
+            keys: keys.map(|(key, value)| (key.to_owned(), value)).into(),
+            tensors: vec![
+                ("token_embd.weight".to_owned(), vec![10, 8]),
+                ("output_norm.weight".to_owned(), vec![8]),
+            ],
+        };
+        for layer in 0..2 {
+            let tensors: [(&str, &[u64]); 13] = [
+                ("attn_norm", &[8]),
+                ("attn_q", &[8, 8]),
+                ("attn_k", &[4, 8]),
+                ("attn_v", &[4, 8]),
+                ("attn_q_norm", &[4]),
+                ("attn_k_norm", &[4]),
+                ("attn_output", &[8, 8]),
+                ("post_attention_norm", &[8]),
+                ("ffn_norm", &[8]),
+                ("ffn_gate", &[16, 8]),
+                ("ffn_up", &[16, 8]),
+                ("ffn_down", &[8, 16]),
+                ("post_ffw_norm", &[8]),
+            ];
+            for (name, shape) in tensors {
+                builder.tensors.push((format!("blk.{layer}.{name}.weight"), shape.to_vec()));
+            }
+        }
+        builder
     }
 
     pub fn key(mut self, key: &str, value: Value) -> Builder {

@@ -1,4 +1,4 @@
-//! The graph on the oracle device: right launches in the right order, whatever compiles
+//! The llama graph on the oracle device: right launches in the right order, whatever compiles
 //! the kernels.
 
 use std::{path::Path, sync::Arc};
@@ -29,7 +29,7 @@ pub fn load(
     load_file(&GgufFile::open(path, OpenOptions::default()).unwrap(), settings, device, source)
 }
 
-fn load_file(
+pub fn load_file(
     file: &GgufFile,
     settings: &Settings,
     device: Arc<dyn Device>,
@@ -46,7 +46,7 @@ fn load_file(
 
 fn on_oracle(settings: &Settings) -> (Arc<OracleDevice>, Arc<dyn Model>) {
     let device = Arc::new(OracleDevice::default());
-    let model = load(&Tiny::load().model, settings, device.clone(), &OracleSource::default());
+    let model = load(&Tiny::load("llama").model, settings, device.clone(), &OracleSource::default());
     (device, model)
 }
 
@@ -63,7 +63,7 @@ pub fn assert_matches(logits: &[f32], tiny: &Tiny, limit: f64, what: &str) {
 
 #[test]
 fn logits_match_llama_cpp_in_chunks_of_any_size() {
-    let tiny = Tiny::load();
+    let tiny = Tiny::load("llama");
     for chunk in [1, 3, 5, 64] {
         let (_, model) = on_oracle(&settings(DType::F32, chunk));
         let logits = model.sequence().unwrap().forward(&tiny.tokens(), Logits::All).unwrap();
@@ -114,7 +114,7 @@ fn other_shapes_match_the_plain_reference() {
 
 #[test]
 fn greedy_decoding_gives_the_reference_ids() {
-    let tiny = Tiny::load();
+    let tiny = Tiny::load("llama");
     let (_, model) = on_oracle(&settings(DType::F32, 64));
     let mut sequence = model.sequence().unwrap();
     let mut logits = sequence.forward(&tiny.prompt, Logits::Last).unwrap();
@@ -129,7 +129,7 @@ fn greedy_decoding_gives_the_reference_ids() {
 
 #[test]
 fn an_f16_cache_costs_little() {
-    let tiny = Tiny::load();
+    let tiny = Tiny::load("llama");
     let (_, model) = on_oracle(&settings(DType::F16, 64));
     let logits = model.sequence().unwrap().forward(&tiny.tokens(), Logits::All).unwrap();
     assert_matches(&logits, &tiny, 1e-5, "f16 cache");
@@ -137,7 +137,7 @@ fn an_f16_cache_costs_little() {
 
 #[test]
 fn the_last_row_is_the_last_token_whatever_the_chunk() {
-    let tiny = Tiny::load();
+    let tiny = Tiny::load("llama");
     for chunk in [1, 3, 4, 12, 64] {
         let (_, model) = on_oracle(&settings(DType::F32, chunk));
         let mut sequence = model.sequence().unwrap();
@@ -149,7 +149,7 @@ fn the_last_row_is_the_last_token_whatever_the_chunk() {
 
 #[test]
 fn truncating_forgets_and_sequences_do_not_share() {
-    let tiny = Tiny::load();
+    let tiny = Tiny::load("llama");
     let (_, model) = on_oracle(&settings(DType::F32, 64));
     let (mut a, mut b) = (model.clone().sequence().unwrap(), model.sequence().unwrap());
     let expected = a.forward(&tiny.prompt, Logits::Last).unwrap();
@@ -190,7 +190,7 @@ fn logits_are_computed_only_for_rows_that_need_them() {
 
 #[test]
 fn requests_follow_from_file_and_settings_alone() {
-    let file = GgufFile::open(&Tiny::load().model, OpenOptions::default()).unwrap();
+    let file = GgufFile::open(&Tiny::load("llama").model, OpenOptions::default()).unwrap();
     let model = phobos_models::open(&file, &settings(DType::F16, 64)).unwrap();
     let again = phobos_models::open(&file, &settings(DType::F16, 64)).unwrap();
     let requests = model.requests(Chip::Sm(86));
@@ -210,7 +210,7 @@ fn requests_follow_from_file_and_settings_alone() {
 
 #[test]
 fn settings_that_cannot_be_honoured_say_which_flag() {
-    let file = GgufFile::open(&Tiny::load().model, OpenOptions::default()).unwrap();
+    let file = GgufFile::open(&Tiny::load("llama").model, OpenOptions::default()).unwrap();
     let message = |settings: Settings| match phobos_models::open(&file, &settings) {
         Ok(_) => panic!("{settings:?} was accepted"),
         Err(error @ ModelError::Setting(_)) => error.to_string(),

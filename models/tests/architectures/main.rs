@@ -1,11 +1,13 @@
-//! The llama architecture against references: a plain forward pass in f64, and
-//! llama.cpp's logits.
+//! The architectures against references: plain forward passes in f64, and llama.cpp's
+//! logits.
 
 #![allow(clippy::unwrap_used)]
 
 mod builder;
 mod compiled;
 mod config;
+mod gemma3;
+mod gemma3_reference;
 mod golden;
 mod graph;
 mod oracle;
@@ -16,7 +18,7 @@ use reference::Reference;
 
 #[test]
 fn the_plain_reference_matches_llama_cpp() {
-    let tiny = Tiny::load();
+    let tiny = Tiny::load("llama");
     let rows = Reference::open(&tiny.model).forward(&tiny.tokens());
     for (position, (found, expected)) in rows.iter().zip(&tiny.logits).enumerate() {
         let nmse = nmse(found.iter().copied(), expected.iter().map(|value| f64::from(*value)));

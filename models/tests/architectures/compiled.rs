@@ -1,4 +1,4 @@
-//! The graph with kernels from the compiler, on the host device.
+//! The llama graph with kernels from the compiler, on the host device.
 //!
 //! `phobos-compile` is looked for as the runtime does it: `PHOBOS_COMPILE`, beside the
 //! test, `PATH`. Without it these tests say so and pass, unless
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// A compiler and the host device, or why there are none.
-fn compiler() -> Option<(WorkerPool, Arc<dyn Device>)> {
+pub fn compiler() -> Option<(WorkerPool, Arc<dyn Device>)> {
     let device = phobos_device::open("host", &phobos_device::OpenOptions::default()).unwrap();
     let pool = WorkerPool::new(WorkerOptions::default());
     let probe = Role::Linear { weight: "f32".parse().unwrap(), rows: Rows::One }.request(device.chips()[0]);
@@ -36,7 +36,7 @@ fn compiler() -> Option<(WorkerPool, Arc<dyn Device>)> {
 #[test]
 fn tiny_logits_match_llama_cpp_in_chunks_of_1_3_and_64() {
     let Some((source, device)) = compiler() else { return };
-    let tiny = Tiny::load();
+    let tiny = Tiny::load("llama");
     let tokens = tiny.tokens();
     let run = |chunk| {
         let model = load(&tiny.model, &settings(DType::F32, chunk), device.clone(), &source);
@@ -62,7 +62,7 @@ fn other_shapes_match_the_plain_reference() {
 #[test]
 fn tiny_greedy_ids_are_llama_cpps() {
     let Some((source, device)) = compiler() else { return };
-    let tiny = Tiny::load();
+    let tiny = Tiny::load("llama");
     let model = load(&tiny.model, &settings(DType::F32, 64), device, &source);
     let mut sequence = model.sequence().unwrap();
     let mut logits = sequence.forward(&tiny.prompt, Logits::Last).unwrap();

@@ -5,7 +5,7 @@ use phobos_models::Settings;
 use crate::builder::{Builder, Value};
 
 /// The error of opening the file, or nothing when it is accepted.
-fn refusal(builder: &Builder) -> String {
+pub fn refusal(builder: &Builder) -> String {
     match phobos_models::open(&builder.file(), &Settings::default()) {
         Ok(_) => String::new(),
         Err(error) => {
@@ -16,7 +16,7 @@ fn refusal(builder: &Builder) -> String {
 }
 
 #[track_caller]
-fn refused(builder: Builder, expected: &str) {
+pub fn refused(builder: Builder, expected: &str) {
     assert_eq!(refusal(&builder), format!("m.gguf: {expected}"));
 }
 
@@ -46,7 +46,7 @@ fn keys_that_the_graph_cannot_honour() {
     let llama = Builder::llama;
     refused(
         llama().key("general.architecture", Value::Text("bert")),
-        "metadata key `general.architecture`: `bert` is not supported: expected llama",
+        "metadata key `general.architecture`: `bert` is not supported: expected llama or gemma3",
     );
     let error = refusal(&llama().without_key("llama.block_count"));
     assert!(error.starts_with("m.gguf: metadata key `llama.block_count`: wanted an integer"), "{error}");

@@ -113,20 +113,20 @@ impl ReferenceSequence<'_> {
     }
 }
 
-fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-fn add(x: &mut [f64], y: &[f64]) {
+pub fn add(x: &mut [f64], y: &[f64]) {
     x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
 }
 
 /// W [rows, columns], x [columns] -> [rows].
-fn linear(w: &[f32], x: &[f64]) -> Vec<f64> {
+pub fn linear(w: &[f32], x: &[f64]) -> Vec<f64> {
     w.chunks(x.len()).map(|row| row.iter().zip(x).map(|(w, x)| f64::from(*w) * x).sum()).collect()
 }
 
-fn rmsnorm(x: &[f64], w: &[f32], eps: f64) -> Vec<f64> {
+pub fn rmsnorm(x: &[f64], w: &[f32], eps: f64) -> Vec<f64> {
     let scale = (dot(x, x) / x.len() as f64 + eps).sqrt().recip();
     x.iter().zip(w).map(|(x, w)| x * scale * f64::from(*w)).collect()
 }
@@ -141,7 +141,7 @@ fn rope(head: &mut [f64], position: usize, rotated: usize, base: f64) {
     }
 }
 
-fn softmax(x: &[f64]) -> Vec<f64> {
+pub fn softmax(x: &[f64]) -> Vec<f64> {
     let max = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let exp: Vec<f64> = x.iter().map(|x| (x - max).exp()).collect();
     let sum: f64 = exp.iter().sum();
