@@ -91,7 +91,7 @@ pub fn release(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     copy_all(&workspace.root().join("examples"), &stage.join("examples"))?;
 
     step("record the kernels of the models", || record(workspace, &options.gguf, &stage, &work))?;
-    let kernels = step("compile them for every chip", || warm(workspace, &options.chips, &stage))?;
+    let kernels = step("compile them for every chip", || warm(workspace, &options.chips, &stage, &work))?;
     for (chip, why) in &kernels.left_out {
         note(&format!("left out {chip}: {why}"));
     }
@@ -152,11 +152,11 @@ fn record(workspace: &Workspace, gguf: &[PathBuf], stage: &Path, work: &Path) ->
 }
 
 /// Compiles what was recorded for every chip that code can be generated for.
-fn warm(workspace: &Workspace, chips: &[String], stage: &Path) -> Result<Kernels> {
+fn warm(workspace: &Workspace, chips: &[String], stage: &Path, work: &Path) -> Result<Kernels> {
     let compiler = workspace.bin().join("phobos-compile");
     let mut kernels = Kernels::default();
     for chip in chips {
-        match left_out_because(workspace, &compiler, chip)? {
+        match left_out_because(workspace, &compiler, chip, work)? {
             Some(why) => kernels.left_out.push((chip.clone(), why)),
             None => kernels.chips.push(chip.clone()),
         }
@@ -183,9 +183,16 @@ fn warm(workspace: &Workspace, chips: &[String], stage: &Path) -> Result<Kernels
 }
 
 /// Why no code can be generated for `chip`; `None` where it can.
-fn left_out_because(workspace: &Workspace, compiler: &Path, chip: &str) -> Result<Option<String>> {
+fn left_out_because(
+    workspace: &Workspace,
+    compiler: &Path,
+    chip: &str,
+    work: &Path,
+) -> Result<Option<String>> {
     let mut command = Command::new(compiler);
-    command.arg(workspace.root().join(PROBE)).args(["--chip", chip, "-o", "/dev/null"]);
+    command.arg(workspace.root().join(PROBE)).args(["--chip", chip, "-o"]);
+    // The compiler replaces what it writes, so never a device such as /dev/null.
+    command.arg(work.join("probe"));
     let output =
         command.output().map_err(|source| Error::Spawn { command: process::show(&command), source })?;
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
