@@ -28,8 +28,10 @@ cargo xtask TASK [ARGUMENTS]
   bench model [--gguf FILE] [--threads 1,2] [--runs N] [--prompt-tokens N] [--gen-tokens N]
         [-- ARGUMENTS OF phobos-bench]
                       tokens per second beside llama.cpp, as a table for BENCHMARKS.md
-  bench emulator|cache [ARGUMENTS]
-                      the benchmarks of one crate
+  bench cache [--runs N] [--entries N] [--alone]
+                      start-up, look-up and throughput of the kernel cache, beside Triton unless --alone
+  bench emulator [ARGUMENTS]
+                      instructions per second of the emulator
   release [--gguf FILE]... [--chip CHIP]... [--out DIR] [--no-build] [--partial]
                       a tarball of the programs with a warm kernel-cache/, for the kernels of the models
                       under models/ and for every chip that code can be generated for
