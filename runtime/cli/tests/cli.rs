@@ -240,6 +240,31 @@ fn only_the_models_text_goes_to_standard_output() {
     assert!(stderr.starts_with("kernels: 0 compiled, 14 cached\nprompt "), "{stderr}");
 }
 
+/// The `kernels: N compiled, M cached` of a run.
+fn kernels(output: &Output) -> (u32, u32) {
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let line = stderr.lines().find_map(|line| line.strip_prefix("kernels: ")).unwrap();
+    let (compiled, cached) = line.split_once(" compiled, ").unwrap();
+    (compiled.parse().unwrap(), cached.strip_suffix(" cached").unwrap().parse().unwrap())
+}
+
+#[test]
+fn two_programs_that_start_together_compile_each_kernel_once() {
+    let (tiny, cache) = (tiny(), tempfile::tempdir().unwrap());
+    let args = ["--gguf", &tiny, "--raw", "-n", "3", "-t", "0", "hello world"];
+    let start = || with_compiler(cache.path(), &args, "");
+    let (one, two) = std::thread::scope(|scope| {
+        let two = scope.spawn(start);
+        (start(), two.join().unwrap())
+    });
+    let (Some(one), Some(two)) = (one, two) else { return };
+    assert_eq!(one.stdout, two.stdout);
+    let (one, two) = (kernels(&one), kernels(&two));
+    assert_eq!((one.0 + one.1, two.0 + two.1, one.0 + two.0), (14, 14, 14), "{one:?} {two:?}");
+    assert_eq!(kernels(&start().unwrap()), (0, 14));
+}
+
 /// What is recorded is decided before anything is compiled, so no compiler is needed.
 #[test]
 fn a_manifest_has_the_kernels_of_every_format_and_no_chip() {
