@@ -236,7 +236,7 @@ struct Places<'a>(&'a SourceFile);
 impl Locate for Places<'_> {
     fn locate(&self, span: Span) -> (String, usize, usize) {
         let location = self.0.location(span.start);
-        (self.0.name().to_owned(), location.line as usize, location.column as usize)
+        (self.0.name().to_owned(), location.line, location.column)
     }
 }
 

@@ -20,6 +20,9 @@ pub enum ModelError {
     /// A metadata key or tensor is missing or of the wrong type.
     #[error(transparent)]
     Gguf(#[from] GgufError),
+    /// A tensor's bytes are not the matrix that its shape says.
+    #[error(transparent)]
+    Layout(#[from] phobos_artifact::format::LayoutError),
     /// A metadata key has a value that the model cannot have.
     #[error("{file}: metadata key `{key}`: {problem}")]
     Key {

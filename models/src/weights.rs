@@ -1,9 +1,17 @@
 //! The tensors of a file, against what a graph expects.
 
-use std::{collections::BTreeSet, fmt::Display, ops::Range};
+use std::{
+    collections::BTreeSet,
+    fmt::Display,
+    ops::Range,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
-use phobos_artifact::{DType, Element};
-use phobos_device::{Device, Tensor};
+use phobos_artifact::{
+    DType, Element,
+    format::{Format, GROUP_ROWS},
+};
+use phobos_device::{Buffer, Device, Tensor};
 use phobos_gguf::GgufFile;
 
 use crate::ModelError;
@@ -18,9 +26,17 @@ pub(crate) struct Weight {
 }
 
 impl Weight {
-    /// The tensor on `device`, imported from the file's bytes.
+    /// The tensor on `device`: scalars imported from the file's bytes, a matrix of a
+    /// block format reordered into the device layout.
     pub fn import(&self, file: &GgufFile, device: &dyn Device) -> Result<Tensor, ModelError> {
-        let buffer = device.import(file.shared_bytes(), self.bytes.clone())?;
+        let buffer = match (self.element, &self.shape[..]) {
+            (Element::Block(format), [rows, columns]) => {
+                let blocks = *columns as usize / format.elements;
+                let source = file.bytes().get(self.bytes.clone()).unwrap_or_default();
+                repack(format, *rows as usize, blocks, source, device)?
+            }
+            _ => device.import(file.shared_bytes(), self.bytes.clone())?,
+        };
         Ok(Tensor::of(&buffer, self.element, self.shape.clone())?)
     }
 
@@ -30,6 +46,44 @@ impl Weight {
         let (values, _) = bytes.as_chunks::<4>();
         Ok(values.iter().map(|value| f32::from_le_bytes(*value)).collect())
     }
+}
+
+/// How many bytes are reordered at a time by one thread.
+const REPACK_BYTES: usize = 4 << 20;
+
+/// A matrix in the device layout, made by several threads a few groups at a time.
+fn repack(
+    format: &'static Format,
+    rows: usize,
+    blocks: usize,
+    source: &[u8],
+    device: &dyn Device,
+) -> Result<Buffer, ModelError> {
+    let group_bytes = GROUP_ROWS * blocks * format.bytes;
+    let bytes = rows.div_ceil(GROUP_ROWS) * group_bytes;
+    let buffer = device.allocate(bytes as u64)?;
+    let part = (REPACK_BYTES / group_bytes.max(1)).max(1) * group_bytes;
+    let parts: Vec<(usize, &[u8])> = source.chunks(part.max(1)).enumerate().collect();
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<(), ModelError> {
+        while let Some((index, source)) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let rows = source.len() / (blocks * format.bytes);
+            let mut reordered = vec![0; rows.div_ceil(GROUP_ROWS) * group_bytes];
+            format.to_device(rows, blocks, source, &mut reordered)?;
+            device.write(&buffer, (index * part) as u64, &reordered)?;
+        }
+        Ok(())
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(parts.len());
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut result = work();
+        for other in others {
+            result = result.and(other.join().unwrap_or(Ok(())));
+        }
+        result
+    })?;
+    Ok(buffer)
 }
 
 /// Finds the tensors of a graph in a file, and knows which were left over.

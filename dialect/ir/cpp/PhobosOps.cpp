@@ -214,18 +214,31 @@ LogicalResult DotOp::verify() {
   return verifyTile(*this, acc);
 }
 
+// `result` is `input` with the axis reduced to extent 1; the element is the caller's business.
+static LogicalResult verifyReduced(Operation *op, RankedTensorType input, uint64_t axis, RankedTensorType result,
+                                   size_t valid) {
+  SmallVector<Attribute> expected = dimsOf(input);
+  if (axis >= expected.size())
+    return op->emitOpError() << "axis " << axis << " of a tile of rank " << expected.size();
+  expected[axis] = Builder(op->getContext()).getI64IntegerAttr(1);
+  if (expected != dimsOf(result))
+    return op->emitOpError() << result << " is not " << input << " with axis " << axis << " reduced to 1";
+  if (valid != 0 && valid != expected.size())
+    return op->emitOpError() << "has " << valid << " valid extents for " << expected.size() << " axes";
+  return verifyTile(op, result);
+}
+
 LogicalResult ReduceOp::verify() {
-  SmallVector<Attribute> expected = dimsOf(getInput().getType());
-  if (getAxis() >= expected.size())
-    return emitOpError() << "axis " << getAxis() << " of a tile of rank " << expected.size();
-  expected[getAxis()] = Builder(getContext()).getI64IntegerAttr(1);
-  if (expected != dimsOf(getResult().getType()) ||
-      getInput().getType().getElementType() != getResult().getType().getElementType())
-    return emitOpError() << getResult().getType() << " is not " << getInput().getType() << " with axis " << getAxis()
-                         << " reduced to 1";
-  if (!getValid().empty() && getValid().size() != expected.size())
-    return emitOpError() << "has " << getValid().size() << " valid extents for " << expected.size() << " axes";
-  return verifyTile(*this, getResult().getType());
+  if (getInput().getType().getElementType() != getResult().getType().getElementType())
+    return emitOpError() << "changes the element from " << getInput().getType().getElementType() << " to "
+                         << getResult().getType().getElementType();
+  return verifyReduced(*this, getInput().getType(), getAxis(), getResult().getType(), getValid().size());
+}
+
+LogicalResult ArgReduceOp::verify() {
+  if (!getResult().getType().getElementType().isSignlessInteger(32))
+    return emitOpError() << "gives i32 positions, not " << getResult().getType().getElementType();
+  return verifyReduced(*this, getInput().getType(), getAxis(), getResult().getType(), getValid().size());
 }
 
 LogicalResult ScanOp::verify() {

@@ -192,11 +192,17 @@ def Phobos_ExtractOp : Phobos_Op<"extract", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Phobos_InsertOp : Phobos_Op<"insert", [Pure, AllTypesMatch<["dest", "result"]>]> {
+def Phobos_InsertOp : Phobos_Op<"insert", [Pure, AttrSizedOperandSegments, AllTypesMatch<["dest", "result"]>]> {
   let summary = "a tile with one slice replaced";
-  let arguments = (ins Tile:$value, Tile:$dest, Variadic<Index>:$offsets);
+  let description = [{
+    Lanes of `value` beyond `valid` become 0 in the result, whose validity is that of
+    `dest`.
+  }];
+  let arguments = (ins Tile:$value, Tile:$dest, Variadic<Index>:$offsets, Variadic<Index>:$valid);
   let results = (outs Tile:$result);
-  let assemblyFormat = "$value `into` $dest `[` $offsets `]` attr-dict `:` type($value) `into` type($dest)";
+  let assemblyFormat = [{
+    $value `into` $dest `[` $offsets `]` (`valid` `[` $valid^ `]`)? attr-dict `:` type($value) `into` type($dest)
+  }];
   let hasVerifier = 1;
 }
 
@@ -234,6 +240,21 @@ def Phobos_ReduceOp : Phobos_Op<"reduce", [Pure]> {
   let results = (outs Tile:$result);
   let assemblyFormat = [{
     $kind $input `axis` $axis (`valid` `[` $valid^ `]`)? attr-dict `:` type($input) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Phobos_ArgReduceOp : Phobos_Op<"arg_reduce", [Pure]> {
+  let summary = "the position of the largest (or smallest) valid lane along an axis";
+  let description = [{
+    The first of equals; a NaN wins. The axis keeps extent 1; without valid lanes the
+    position is 0.
+  }];
+  let arguments = (ins Tile:$input, ConfinedAttr<I64Attr, [IntNonNegative]>:$axis, Variadic<Index>:$valid,
+      UnitAttr:$smallest);
+  let results = (outs Tile:$result);
+  let assemblyFormat = [{
+    (`smallest` $smallest^)? $input `axis` $axis (`valid` `[` $valid^ `]`)? attr-dict `:` type($input) `->` type($result)
   }];
   let hasVerifier = 1;
 }

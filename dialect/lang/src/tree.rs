@@ -10,6 +10,8 @@ pub struct Module {
     pub items: Vec<Item>,
     /// The whole text.
     pub span: Span,
+    /// Whether parts could not be read (and were reported): no kernel checks then.
+    pub broken: bool,
 }
 
 /// A top-level item.

@@ -8,10 +8,7 @@ use phobos_dialect::{
     build::{FloatPredicate, IntegerPredicate},
     types::Tile,
 };
-use phobos_lang::{
-    Span,
-    typed::{BinaryOp, MathOp, UnaryOp},
-};
+use phobos_lang::typed::{BinaryOp, MathOp, UnaryOp};
 
 use crate::{LowerError, Lowering, Result, dtype};
 
@@ -173,7 +170,7 @@ impl<'c> Lowering<'c, '_> {
         Ok(self.builder.select(fits, shifted, self.splat_integer(ty, 0)?)?)
     }
 
-    pub(crate) fn math(&self, op: MathOp, value: Val<'c>, span: Span) -> Result<Val<'c>> {
+    pub(crate) fn math(&self, op: MathOp, value: Val<'c>) -> Result<Val<'c>> {
         let ty = value.r#type();
         let element = self.element(ty);
         if !phobos_dialect::ir::is_float(element) {
@@ -184,7 +181,7 @@ impl<'c> Lowering<'c, '_> {
             // Half types compute in f32 and round once.
             let wide = self.like(ty, self.builder.f32());
             let widened = self.builder.value("arith.extf", &[value], wide, &[])?;
-            let result = self.math(op, widened, span)?;
+            let result = self.math(op, widened)?;
             return Ok(self.builder.value("arith.truncf", &[result], ty, &[])?);
         }
         let name = match op {

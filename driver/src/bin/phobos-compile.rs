@@ -309,11 +309,21 @@ fn write_output(
         }
     };
     let Some(path) = target else { return print(&bytes, false) };
-    // A reader never sees half a file: write beside it, then rename.
-    let temporary = path.with_extension(format!("tmp{}", std::process::id()));
-    fs::write(&temporary, &bytes).and_then(|()| fs::rename(&temporary, &path)).map_err(|error| {
+    write_file(&path, &bytes)
+        .map_err(|error| Exit::other(format!("cannot write {}: {error}", path.display())))
+}
+
+/// Writes a file so that a reader never sees half of it: beside it, then renamed. A
+/// device or a pipe, such as /dev/null, is written to and not replaced.
+fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return fs::write(path, bytes);
+    }
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".tmp{}", std::process::id()));
+    let temporary = path.with_file_name(name);
+    fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path)).inspect_err(|_| {
         fs::remove_file(&temporary).ok();
-        Exit::other(format!("cannot write {}: {error}", path.display()))
     })
 }
 

@@ -56,6 +56,7 @@ impl<'c> Lowering<'c> {
                     let axis = ir::integer_attribute(op, "axis").unwrap_or(0) as usize;
                     self.lane_index(chunk, vector, axis, result.r#type())?
                 } else {
+                    let operands = self.guard_division(op, operands, chunk)?;
                     self.compute(op, &operands, Some(chunk.width))?
                 };
                 known.insert(ir::value_key(result), value);
@@ -63,6 +64,23 @@ impl<'c> Lowering<'c> {
         }
         self.b = outer;
         Ok(results)
+    }
+
+    /// Lanes beyond a tail hold anything, and the hardware traps on a division by 0:
+    /// they divide by 1.
+    fn guard_division(
+        &self,
+        op: Op<'c>,
+        operands: Vec<Val<'c>>,
+        chunk: &Chunk<'c>,
+    ) -> Result<Vec<Val<'c>>, PassError> {
+        match (ir::name(op), &operands[..], chunk.tail) {
+            ("arith.divsi" | "arith.divui", [a, b], Some((mask, _))) => {
+                let one = self.b.integer(b.r#type(), 1)?;
+                Ok(vec![*a, self.b.select(mask, *b, one)?])
+            }
+            _ => Ok(operands),
+        }
     }
 
     /// One arith or math operation on scalars, or on vectors of `width` lanes.
@@ -92,6 +110,15 @@ impl<'c> Lowering<'c> {
                 }
             }
             ("arith.extf" | "arith.truncf", [value]) => self.convert_float(*value, element),
+            ("arith.sitofp" | "arith.uitofp", [value]) if ir::bit_width(element) == Some(16) => {
+                self.integer_to_half(name, *value, element)
+            }
+            ("arith.select", [condition, yes, no]) if self.is_bfloat(element) => {
+                let i16 = self.b.int(16);
+                let (yes, no) = (self.bitcast(*yes, i16)?, self.bitcast(*no, i16)?);
+                let chosen = self.b.select(*condition, yes, no)?;
+                self.bitcast(chosen, element)
+            }
             ("arith.remf", _) => {
                 Err(PassError::at(op, "the remainder of floats is not available on the host yet"))
             }

@@ -4,7 +4,7 @@
 use melior::ir::ValueLike;
 use phobos_dialect::{
     PassError, Type, Val,
-    build::{element_type, with_element},
+    build::{FloatPredicate, element_type, with_element},
     ir,
 };
 
@@ -51,7 +51,7 @@ impl<'c> Lowering<'c> {
         if ir::bit_width(to) == Some(16) {
             let f32 = self.b.f32();
             if from != f32 {
-                let single = self.truncate_float(value, f32)?;
+                let single = self.round_to_odd(value)?;
                 return self.truncate_float(single, to);
             }
             return if self.is_bfloat(to) {
@@ -65,8 +65,40 @@ impl<'c> Lowering<'c> {
         self.b.value("arith.truncf", &[value], with_element(value.r#type(), to), &[])
     }
 
-    fn is_bfloat(&self, ty: Type<'c>) -> bool {
+    pub(super) fn is_bfloat(&self, ty: Type<'c>) -> bool {
         ty == Type::bfloat16(self.b.context())
+    }
+
+    /// f64 to f32, where an inexact result gets an odd last bit. Rounding that to a
+    /// half type gives what rounding once would (Boldo and Melquiond 2008): f32 has
+    /// more than two bits beyond either.
+    fn round_to_odd(&self, value: Val<'c>) -> Result<Val<'c>, PassError> {
+        let i32 = self.b.int(32);
+        let nearest =
+            self.b.value("arith.truncf", &[value], with_element(value.r#type(), self.b.f32()), &[])?;
+        let back = self.b.value("arith.extf", &[nearest], value.r#type(), &[])?;
+        let (size, back_size) = (self.b.unary("math.absf", value)?, self.b.unary("math.absf", back)?);
+        let over = self.b.compare_floats(FloatPredicate::OrderedGreater, back_size, size)?;
+        let inexact = self.b.compare_floats(FloatPredicate::OrderedLess, back_size, size)?;
+        let inexact = self.b.binary("arith.ori", over, inexact)?;
+        let bits = self.bitcast(nearest, i32)?;
+        let one = self.b.integer(bits.r#type(), 1)?;
+        let toward_zero = self.b.select(over, self.b.binary("arith.subi", bits, one)?, bits)?;
+        let odd = self.b.binary("arith.ori", toward_zero, one)?;
+        self.bitcast(self.b.select(inexact, odd, bits)?, self.b.f32())
+    }
+
+    /// An integer as a half type, rounded once: through f64, which holds integers of
+    /// up to 53 bits. Larger ones are rounded to 53 bits first.
+    pub(super) fn integer_to_half(
+        &self,
+        name: &str,
+        value: Val<'c>,
+        to: Type<'c>,
+    ) -> Result<Val<'c>, PassError> {
+        let f64 = Type::float64(self.b.context());
+        let wide = self.b.value(name, &[value], with_element(value.r#type(), f64), &[])?;
+        self.truncate_float(wide, to)
     }
 
     /// A bitwise reinterpretation with another element of the same width.
@@ -94,7 +126,7 @@ impl<'c> Lowering<'c> {
         let rounded = self.b.binary("arith.addi", bits, bias)?;
         let rounded = self.b.binary("arith.shrui", rounded, self.b.integer(ty, 16)?)?;
         let quiet = self.b.binary("arith.ori", kept, self.b.integer(ty, 0x40)?)?;
-        let is_nan = self.b.compare_floats(phobos_dialect::build::FloatPredicate::Unordered, value, value)?;
+        let is_nan = self.b.compare_floats(FloatPredicate::Unordered, value, value)?;
         let chosen = self.b.select(is_nan, quiet, rounded)?;
         let narrow = self.b.value("arith.trunci", &[chosen], with_element(ty, i16), &[])?;
         self.bitcast(narrow, Type::bfloat16(self.b.context()))

@@ -167,7 +167,7 @@ impl<'c> Lowering<'c> {
     pub(super) fn load_element(&self, pointer: Val<'c>, ty: Type<'c>) -> Result<Val<'c>, PassError> {
         let stored = self.stored(ty);
         let value = self.raw_load(pointer, stored, i64::from(element_bytes(ty)))?;
-        self.from_stored(value, ty)
+        self.unpack_stored(value, ty)
     }
 
     /// Loads the lanes of a vector whose mask is set; the others are 0.
@@ -186,7 +186,7 @@ impl<'c> Lowering<'c> {
             stored,
             &[("alignment", alignment)],
         )?;
-        self.from_stored(value, ty)
+        self.unpack_stored(value, ty)
     }
 
     /// Stores a scalar or vector of elements, or its lanes whose mask is set.
@@ -210,18 +210,25 @@ impl<'c> Lowering<'c> {
         Ok(())
     }
 
+    /// The type in memory: a byte for a `bool`. LLVM's own bf16 loads and stores would
+    /// convert through library calls, so bf16 is moved as 16-bit integers.
     fn stored(&self, ty: Type<'c>) -> Type<'c> {
         let element = element_type(ty);
         if ir::bit_width(element) == Some(1) {
             phobos_dialect::build::with_element(ty, self.b.int(8))
+        } else if self.is_bfloat(element) {
+            phobos_dialect::build::with_element(ty, self.b.int(16))
         } else {
             ty
         }
     }
 
-    fn from_stored(&self, value: Val<'c>, ty: Type<'c>) -> Result<Val<'c>, PassError> {
+    fn unpack_stored(&self, value: Val<'c>, ty: Type<'c>) -> Result<Val<'c>, PassError> {
         if value.r#type() == ty {
             return Ok(value);
+        }
+        if self.is_bfloat(element_type(ty)) {
+            return self.bitcast(value, element_type(ty));
         }
         let zero = self.b.integer(value.r#type(), 0)?;
         self.b.compare_integers(IntegerPredicate::NotEqual, value, zero)
@@ -231,6 +238,9 @@ impl<'c> Lowering<'c> {
         let stored = self.stored(value.r#type());
         if stored == value.r#type() {
             return Ok(value);
+        }
+        if self.is_bfloat(element_type(value.r#type())) {
+            return self.bitcast(value, self.b.int(16));
         }
         self.b.value("arith.extui", &[value], stored, &[])
     }

@@ -14,9 +14,11 @@
 //! Needs a masked kernel with static tiles (phobos-specialize, phobos-fuse,
 //! phobos-mask). Test: lit-tests/passes/convert-to-host.mlir.
 
+mod arg_reduce;
 mod body;
 mod convert;
 mod dot;
+mod dot_blocks;
 mod emit;
 mod format;
 mod half;
@@ -131,6 +133,8 @@ fn convert<'c>(kernel: Op<'c>, target: Target) -> Result<(), PassError> {
             ("sym_name", outer.string_attribute(ENTRY)),
             ("function_type", TypeAttribute::new(signature).into()),
             ("linkage", outer.parsed_attribute("#llvm.linkage<external>")?),
+            // LLVM must not turn loops into calls: the object may need no library.
+            ("passthrough", outer.parsed_attribute("[\"no-builtins\"]")?),
             ("arg_attrs", outer.parsed_attribute("[{}, {}, {llvm.noalias}]")?),
         ],
         &[&[pointer, pointer, pointer]],

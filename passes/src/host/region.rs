@@ -75,6 +75,7 @@ impl<'c> Lowering<'c> {
             "phobos.insert" => self.insert(op),
             "phobos.dot" => self.dot(op),
             "phobos.reduce" => self.reduce(op),
+            "phobos.arg_reduce" => self.arg_reduce(op),
             "phobos.scan" => self.scan(op),
             name if name.starts_with("arith.") || name.starts_with("math.") => {
                 let operands = ir::operands(op);
@@ -278,7 +279,7 @@ fn reads_any(source: &Source<'_>, views: &[&View<'_>]) -> bool {
             MapInput::Tile { source, .. } => reads_any(source, views),
             MapInput::Scalar(_) => false,
         }),
-        Kind::Splat(_) | Kind::Iota(_) | Kind::Decode(..) => false,
+        Kind::Splat(_) | Kind::Iota(_) | Kind::Decode(_) | Kind::Blocks(_) => false,
     }
 }
 

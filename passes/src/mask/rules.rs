@@ -13,7 +13,7 @@ impl<'c> Mask<'c> {
             "phobos.store" => self.store(op),
             "phobos.map" => self.map(op),
             "phobos.dot" => self.dot(op),
-            "phobos.reduce" => self.reduce(op),
+            "phobos.reduce" | "phobos.arg_reduce" => self.reduce(op),
             "phobos.scan" => self.scan(op),
             "phobos.broadcast" => self.broadcast(op),
             "phobos.reshape" => self.reshape(op),
@@ -266,16 +266,20 @@ impl<'c> Mask<'c> {
         Ok(())
     }
 
+    /// The invalid lanes of the new part become 0; the tile stays as valid as it was.
     fn insert(&mut self, op: Op<'c>) -> Result<(), PassError> {
-        if self.of(operand(op, 0)?).iter().any(Option::is_some) {
-            return Err(PassError::at(
-                op,
-                "this assigns a tile that may be partly outside its tensor to a slice of another tile: give the load an \
-                 `else` value",
-            ));
-        }
-        let extents = self.of(operand(op, 1)?);
-        self.set(result(op)?, extents);
+        let segments = ir::operand_segments(op);
+        let [value, dest, offsets, valid] = &segments[..] else { return malformed(op) };
+        let ([value], [dest], []) = (&value[..], &dest[..], &valid[..]) else { return already(op) };
+        let builder = Builder::before(op)?;
+        let valid = Self::operands(&builder, &self.of(*value), &shape_of(op, *value)?)?;
+        let mut operands = vec![*value, *dest];
+        operands.extend(offsets);
+        operands.extend(&valid);
+        let sizes = builder.segments(&[1, 1, offsets.len(), valid.len()]);
+        let extents = self.of(*dest);
+        let masked = self.rebuild(&builder, op, &operands, &[sizes])?;
+        self.set(masked, extents);
         Ok(())
     }
 

@@ -45,7 +45,7 @@ impl Tensor {
 
     /// Bytes of the view.
     pub fn bytes(&self) -> Result<u64, DeviceError> {
-        self.element.tensor_bytes(&self.shape).ok_or_else(|| DeviceError::Shape {
+        self.element.device_bytes(&self.shape).ok_or_else(|| DeviceError::Shape {
             element: self.element,
             shape: self.shape.clone(),
             block: self.element.block_elements(),

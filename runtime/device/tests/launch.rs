@@ -85,7 +85,7 @@ impl Fixture {
     }
 
     fn tensor(&self, element: Element, shape: &[u64]) -> Tensor {
-        let bytes = element.tensor_bytes(shape).unwrap();
+        let bytes = element.device_bytes(shape).unwrap();
         Tensor::of(&self.buffer(bytes, Permission::ReadWrite), element, shape).unwrap()
     }
 }

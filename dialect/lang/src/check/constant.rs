@@ -39,12 +39,16 @@ impl Checker<'_> {
     /// An integer that is known while checking.
     pub(super) fn constant_int(&mut self, expr: &tree::Expr, what: &str) -> Option<i128> {
         let operand = self.operand(expr)?;
+        self.constant_int_of(operand, what)
+    }
+
+    pub(super) fn constant_int_of(&mut self, operand: Operand, what: &str) -> Option<i128> {
         match operand {
             Operand::Int(value, _) => Some(value),
             Operand::Expr(crate::typed::Expr { kind: ExprKind::Int(value), .. }) => Some(value.into()),
             other => {
                 let message = format!("{what} is an integer constant, not {}", other.describe());
-                self.fail(Diagnostic::error(Code::NotConstant, expr.span, message))
+                self.fail(Diagnostic::error(Code::NotConstant, other.span(), message))
             }
         }
     }

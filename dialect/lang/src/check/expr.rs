@@ -19,6 +19,10 @@ const READ_TENSOR: &str = "read a part of it: `A[i, j]`, `A[i :+ n, :]`";
 impl Checker<'_> {
     /// The value of an expression; literals stay open.
     pub(super) fn operand(&mut self, expr: &tree::Expr) -> Option<Operand> {
+        self.deeper(expr.span, |checker| checker.operand_inside(expr))
+    }
+
+    fn operand_inside(&mut self, expr: &tree::Expr) -> Option<Operand> {
         let span = expr.span;
         match &expr.kind {
             Source::Int(value) => Some(Operand::Int(i128::from(*value), span)),
@@ -33,7 +37,10 @@ impl Checker<'_> {
                     .help("texts stand in `assert(condition, \"text\")`"),
             ),
             Source::Name(name) => self.name(name, span),
-            Source::Unary { op, operand } => self.unary(*op, operand, span),
+            Source::Unary { op, operand } => {
+                let operand = self.operand(operand)?;
+                self.unary(*op, operand, span)
+            }
             Source::Binary { op, lhs, rhs, .. } => {
                 let (lhs, rhs) = (self.operand(lhs), self.operand(rhs));
                 self.binary(binary_op(*op), op.symbol(), lhs?, rhs?, span)
@@ -134,8 +141,7 @@ impl Checker<'_> {
         self.fail(Diagnostic::error(Code::UnknownName, span, format!("unknown name `{name}`")).help_opt(help))
     }
 
-    fn unary(&mut self, op: tree::UnaryOp, operand: &tree::Expr, span: Span) -> Option<Operand> {
-        let operand = self.operand(operand)?;
+    fn unary(&mut self, op: tree::UnaryOp, operand: Operand, span: Span) -> Option<Operand> {
         let kind = operand.kind()?;
         let (op, fits, wanted) = match op {
             tree::UnaryOp::Neg => (UnaryOp::Neg, kind.is_number(), "a number"),

@@ -27,6 +27,7 @@ pub use builtin::{BUILTINS, BuiltinInfo};
 
 use crate::{
     diagnostics::{Code, Diagnostic, Severity, Sink, nearest},
+    parser::{MAX_DEPTH, MAX_HEIGHT},
     span::Span,
     tree::{self, GenericKind, Item, Module},
     typed::{
@@ -40,7 +41,7 @@ use poly::Poly;
 /// The result of [`check`].
 #[derive(Clone, Debug)]
 pub struct Checked {
-    /// The kernel, when there is no error.
+    /// The kernel, when neither the parser nor the checker found an error.
     pub kernel: Option<typed::Kernel>,
     /// In source order.
     pub diagnostics: Vec<Diagnostic>,
@@ -71,7 +72,7 @@ pub fn check(module: &Module, kernel: &str, bindings: &BTreeMap<String, Element>
             None
         }
     };
-    let failed = checker.sink.has_errors();
+    let failed = module.broken || checker.sink.has_errors();
     Checked { kernel: checked.filter(|_| !failed), diagnostics: checker.sink.finish() }
 }
 
@@ -87,6 +88,10 @@ pub fn kernels(module: &Module) -> impl Iterator<Item = &tree::Kernel> {
 pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
 }
+
+/// Statements, expressions and calls nest at most this deep: what the parser lets
+/// through without functions always fits.
+const MAX_LEVEL: usize = MAX_DEPTH + MAX_HEIGHT + 20;
 
 /// What a variable name stands for.
 #[derive(Clone, Copy, Debug)]
@@ -151,6 +156,10 @@ struct Checker<'a> {
     /// The function being inlined.
     frame: Option<Frame>,
     inlined: usize,
+    /// The value of the statement just checked is not needed.
+    dropped: bool,
+    /// Nested statements, expressions and calls being checked.
+    level: usize,
     /// The program ids that the conditions around the current statement depend on, as bits.
     guards: u8,
     /// The element of the f16 tile that the value being checked goes to.
@@ -191,6 +200,8 @@ impl<'a> Checker<'a> {
             clock: 0,
             frame: None,
             inlined: 0,
+            dropped: false,
+            level: 0,
             guards: 0,
             accumulator: None,
             slices: Vec::new(),
@@ -202,6 +213,25 @@ impl<'a> Checker<'a> {
 
     fn error(&mut self, diagnostic: Diagnostic) {
         self.sink.push(diagnostic);
+    }
+
+    /// Runs `f` one level deeper. The parser bounds the nesting of what was written;
+    /// this bounds what functions make of it.
+    fn deeper<T>(&mut self, span: Span, f: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        if self.level >= MAX_LEVEL {
+            return self.fail(
+                Diagnostic::error(
+                    Code::TooDeep,
+                    span,
+                    "this is nested too deeply once functions are inlined",
+                )
+                .help("name parts of it with `let`"),
+            );
+        }
+        self.level += 1;
+        let result = f(self);
+        self.level -= 1;
+        result
     }
 
     /// Reports and has no value.

@@ -28,12 +28,24 @@ impl Checker<'_> {
     pub(super) fn statements(&mut self, source: &[tree::Stmt], out: &mut Vec<Stmt>) {
         for statement in source {
             let outer = std::mem::take(&mut self.pending);
-            let kind = self.statement(statement);
+            let kind = self.deeper(statement.span, |checker| checker.statement(statement));
             out.append(&mut self.pending);
             self.pending = outer;
-            if let Some(kind) = kind {
-                out.push(Stmt { kind, span: statement.span });
+            match kind {
+                Some(kind) => out.push(Stmt { kind, span: statement.span }),
+                None if std::mem::take(&mut self.dropped) => {}
+                None => self.unexplained(statement.span),
             }
+        }
+    }
+
+    /// Holds the promise that no kernel comes out of a program with a part missing.
+    fn unexplained(&mut self, span: Span) {
+        if !self.sink.has_errors() && !self.module.broken {
+            self.error(
+                Diagnostic::error(Code::Internal, span, "this statement was refused without a reason")
+                    .help("please report the program"),
+            );
         }
     }
 
@@ -392,7 +404,8 @@ impl Checker<'_> {
         }
         let operand = self.operand(expr)?;
         if self.pending.iter().any(|statement| !matches!(statement.kind, StmtKind::Let { .. })) {
-            // An inlined function with effects.
+            // An inlined function with effects, whose value nobody needs.
+            self.dropped = true;
             return None;
         }
         self.fail(

@@ -48,7 +48,7 @@ codes! {
     UnclosedDelimiter = 5, "unclosed delimiter",
         "Every `(`, `[` and `{` needs its closing partner. The message names the place of the one that is open.";
     TooDeep = 6, "nested too deeply",
-        "Blocks and expressions nest at most 100 levels, and an expression is at most 200 operators deep. Name parts \
+        "Blocks and expressions nest at most 64 levels, and an expression is at most 128 operators high. Name parts \
          of it with `let`.";
     ImportFailed = 7, "import failed",
         "`import \"path.ph\"` names a file relative to the importing one, and imports nest at most 32 levels. Each \
@@ -158,6 +158,9 @@ codes! {
     NotConstant = 61, "not a constant",
         "The value must be known while checking: a literal, a constant, or arithmetic on them. Runtime values and \
          parameters are not.";
+
+    Internal = 99, "fault of the checker",
+        "The checker refused a statement without saying why, which is a fault of the checker. Please report the program.";
 }
 
 impl fmt::Display for Code {
@@ -172,7 +175,7 @@ pub struct UnknownCode(pub String);
 
 impl fmt::Display for UnknownCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown diagnostic code `{}`: codes are PH0001 to PH0061", self.0)
+        write!(f, "unknown diagnostic code `{}`: codes look like `PH0012`", self.0)
     }
 }
 

@@ -24,7 +24,8 @@ impl Parser<'_> {
                 Err(Failed) => self.recover_to_item(),
             }
         }
-        Module { items, span: Span::new(0, self.source.text().len() as u32) }
+        let span = Span::new(0, self.source.text().len() as u32);
+        Module { items, span, broken: self.sink.has_errors() }
     }
 
     /// Skips to a token that begins an item at the start of a line.

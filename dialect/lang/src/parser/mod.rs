@@ -18,9 +18,9 @@ use crate::{
 };
 
 /// Blocks and brackets nest at most this deep.
-pub const MAX_DEPTH: usize = 100;
+pub const MAX_DEPTH: usize = 64;
 /// An expression tree is at most this high.
-pub const MAX_HEIGHT: usize = 200;
+pub const MAX_HEIGHT: usize = 128;
 
 /// Parses a text. The tree holds what could be read; the diagnostics are in source order.
 pub fn parse(source: &SourceFile) -> (Module, Vec<Diagnostic>) {
@@ -28,7 +28,7 @@ pub fn parse(source: &SourceFile) -> (Module, Vec<Diagnostic>) {
     if source.text().len() > MAX_TEXT {
         let message = format!("the text has more than {MAX_TEXT} bytes");
         sink.push(Diagnostic::error(Code::TextTooLarge, Span::default(), message));
-        return (Module::default(), sink.finish());
+        return (Module { broken: true, ..Module::default() }, sink.finish());
     }
     let tokens = lex(source, &mut sink);
     let mut parser = Parser { source, tokens, at: 0, sink, brackets: 0, depth: 0, height: 0 };

@@ -9,9 +9,16 @@
 //! `n` consecutive bytes at an offset in the block, and [`Expr::F16`] is one scalar
 //! of the block, so every rule vectorises without gathers.
 
+//!
+//! On a device a matrix of a format lies in another order than in a file, so that
+//! vectors run across rows: see [`layout`].
+
+pub mod layout;
 mod q4_0;
 mod q4_1;
 mod q8_0;
+
+pub use layout::{GROUP_ROWS, LayoutError, Piece};
 
 /// A block format.
 #[derive(Debug)]
@@ -24,6 +31,8 @@ pub struct Format {
     pub elements: usize,
     /// Bytes of one block.
     pub bytes: usize,
+    /// The pieces of a block that stay together in the device layout, in its order.
+    pub pieces: &'static [Piece],
     /// The decode rule: segments in element order that cover the block.
     pub segments: &'static [Segment],
 }
@@ -41,7 +50,7 @@ pub struct Segment {
 
 /// A decode expression. Integer leaves are `i32`; [`Expr::ToFloat`] turns an
 /// integer into `f32`; float operations round as IEEE `f32`.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Expr {
     /// The unsigned byte at `offset + lane`.
     Bytes(usize),
@@ -150,6 +159,20 @@ impl Expr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_cover_each_block_once() {
+        for format in ALL {
+            let mut bytes = vec![false; format.bytes];
+            for piece in format.pieces {
+                for taken in &mut bytes[piece.offset..piece.offset + piece.bytes] {
+                    assert!(!*taken, "{}", format.name);
+                    *taken = true;
+                }
+            }
+            assert!(bytes.iter().all(|taken| *taken), "{}", format.name);
+        }
+    }
 
     #[test]
     fn segments_cover_each_block_once_and_stay_inside_it() {

@@ -7,12 +7,11 @@ use super::{
         Checker, convert,
         operand::{Kind, Operand},
     },
-    decoded,
+    Argument, Call, decoded,
 };
 use crate::{
     diagnostics::{Code, Diagnostic},
-    span::Span,
-    tree::{self, Arg, ExprKind as Source},
+    tree::{Arg, ExprKind as Source},
     typed::{Expr, ExprKind, Precision},
 };
 
@@ -44,28 +43,20 @@ impl Checker<'_> {
         Some(precision)
     }
 
-    fn dot_operand(&mut self, name: &str, arg: &tree::Expr) -> Option<Expr> {
-        match self.operand(arg)? {
+    pub(super) fn dot_operand(&mut self, name: &str, arg: Argument) -> Option<Expr> {
+        match self.operand_of(arg)? {
             Operand::Expr(expr) if expr.ty.dims().is_some() => Some(expr),
             other => {
                 let message = format!("`{name}` takes tiles, not {}", other.describe());
-                self.fail(Diagnostic::error(Code::BadArgument, arg.span, message))
+                self.fail(Diagnostic::error(Code::BadArgument, other.span(), message))
             }
         }
     }
 
-    pub(super) fn dot(
-        &mut self,
-        lhs: &tree::Expr,
-        rhs: &tree::Expr,
-        transposed: bool,
-        precision: Precision,
-        accumulator: Option<DType>,
-        span: Span,
-    ) -> Option<Expr> {
-        let name = if transposed { "dot_t" } else { "dot" };
-        let (lhs, rhs) = (self.dot_operand(name, lhs), self.dot_operand(name, rhs));
-        let (lhs, rhs) = (decoded(lhs?), rhs?);
+    pub(super) fn dot(&mut self, lhs: Expr, rhs: Expr, transposed: bool, call: &Call<'_>) -> Option<Expr> {
+        let Call { span, precision, accumulator, .. } = *call;
+        let name = call.info.name;
+        let lhs = decoded(lhs);
         // A block format runs along the last axis: the inner one of `dot_t` only.
         let rhs = if transposed { rhs } else { decoded(rhs) };
         let (left, right) = (self.rank_two(name, &lhs), self.rank_two(name, &rhs));

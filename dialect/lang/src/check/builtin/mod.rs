@@ -19,8 +19,24 @@ use crate::{
     diagnostics::{Code, Diagnostic, nearest},
     span::Span,
     tree::{self, Arg, ExprKind as Source, Ident},
-    typed::{Dim, Expr, ExprKind, MathOp, ReduceOp, TileType, Type},
+    typed::{Dim, Expr, ExprKind, MathOp, Precision, ReduceOp, TileType, Type},
 };
+
+/// An argument, evaluated.
+enum Argument {
+    Value(Option<Operand>, Span),
+    /// A list of dims, and where it stands.
+    Dims(Option<(Vec<Dim>, Span)>),
+}
+
+/// What the typing of a call needs beside its arguments.
+struct Call<'a> {
+    info: &'a BuiltinInfo,
+    span: Span,
+    precision: Precision,
+    /// The element of the f16 tile that the value goes straight into.
+    accumulator: Option<DType>,
+}
 
 impl Checker<'_> {
     pub(super) fn call(&mut self, callee: &Ident, args: &[Arg], span: Span) -> Option<Operand> {
@@ -53,40 +69,89 @@ impl Checker<'_> {
         let (low, high) = info.arity;
         let positional = args.iter().filter(|arg| arg.keyword.is_none()).count();
         if positional < low || positional > high {
-            let wanted = if low == high { low.to_string() } else { format!("{low} to {high}") };
-            let plural = if (low, high) == (1, 1) { "" } else { "s" };
-            return self.fail(
-                Diagnostic::error(
-                    Code::ArgumentCount,
-                    span,
-                    format!("`{name}` takes {wanted} argument{plural}, not {positional}"),
-                )
-                .help(format!("{name}{}", info.signature)),
-            );
+            return self.wrong_count(info, positional, span);
         }
         if !matches!(info.which, Builtin::Dot { .. }) {
             self.no_keywords(args)?;
         }
-        let values: Vec<&tree::Expr> =
-            args.iter().filter(|arg| arg.keyword.is_none()).map(|arg| &arg.value).collect();
-        let first = *values.first()?;
-        let second = values.get(1).copied();
-        let expr = match info.which {
+        match info.which {
+            Builtin::AtomicAdd => {
+                let value = self.atomic_add(args, span)?;
+                return Some(Operand::Expr(self.hoist("atomic_add", value)));
+            }
+            Builtin::Statement => {
+                let message = format!("`{name}` has no value");
+                return self.fail(
+                    Diagnostic::error(Code::WrongKind, span, message)
+                        .help("write it as a statement of its own"),
+                );
+            }
+            Builtin::NotYet => {
+                let message = format!("`{name}` is not available yet");
+                return self.fail(Diagnostic::error(Code::NotYet, span, message));
+            }
+            _ => {}
+        }
+        let precision = self.precision(args)?;
+        // Arguments are evaluated here and typed in `builtin`, whose frame is large, so
+        // that nested calls do not need much stack.
+        let values = args.iter().filter(|arg| arg.keyword.is_none());
+        let values = values.map(|arg| self.evaluate(info, &arg.value)).collect();
+        let call = Call { info, span, precision, accumulator };
+        self.builtin(&call, values)
+    }
+
+    fn wrong_count(&mut self, info: &BuiltinInfo, count: usize, span: Span) -> Option<Operand> {
+        let (name, (low, high)) = (info.name, info.arity);
+        let wanted = if low == high { low.to_string() } else { format!("{low} to {high}") };
+        let plural = if (low, high) == (1, 1) { "" } else { "s" };
+        let message = format!("`{name}` takes {wanted} argument{plural}, not {count}");
+        self.fail(
+            Diagnostic::error(Code::ArgumentCount, span, message).help(format!("{name}{}", info.signature)),
+        )
+    }
+
+    fn evaluate(&mut self, info: &BuiltinInfo, arg: &tree::Expr) -> Argument {
+        let span = arg.span;
+        match &arg.kind {
+            Source::List(list)
+                if matches!(info.which, Builtin::Reshape | Builtin::Broadcast | Builtin::Iota) =>
+            {
+                Argument::Dims(self.dims_list(list, span))
+            }
+            _ => Argument::Value(self.operand(arg), span),
+        }
+    }
+
+    fn builtin(&mut self, call: &Call<'_>, values: Vec<Argument>) -> Option<Operand> {
+        let (name, span) = (call.info.name, call.span);
+        let mut values = values.into_iter();
+        let (first, second, third) = (values.next()?, values.next(), values.next());
+        let expr = match call.info.which {
             Builtin::ProgramId => self.program_id(first, span)?,
             Builtin::Dot { transposed } => {
-                let precision = self.precision(args)?;
-                self.dot(first, second?, transposed, precision, accumulator, span)?
+                let (lhs, rhs) = (self.dot_operand(name, first), self.dot_operand(name, second?));
+                self.dot(lhs?, rhs?, transposed, call)?
             }
-            Builtin::Math(op) => self.math(name, op, first, span)?,
+            Builtin::Math(op) => {
+                let operand = self.operand_of(first)?;
+                self.math(name, op, operand, span)?
+            }
             Builtin::Binary(op) => {
-                let (a, b) = (self.operand(first), self.operand(second?));
+                let (a, b) = (self.operand_of(first), self.operand_of(second?));
                 return self.binary(op, name, a?, b?, span);
             }
-            Builtin::Where => self.choose(&values, span)?,
-            Builtin::Fma => self.fma(&values, span)?,
+            Builtin::Where => {
+                let (c, a, b) = (self.operand_of(first), self.operand_of(second?), self.operand_of(third?));
+                self.choose(c?, a?, b?, span)?
+            }
+            Builtin::Fma => {
+                let (a, b, c) = (self.operand_of(first), self.operand_of(second?), self.operand_of(third?));
+                self.fma(vec![a?, b?, c?], span)?
+            }
             Builtin::Reduce(op) => {
                 let tile = self.tile(name, first)?;
-                let axis = self.axis_of(second?, &tile)?;
+                let axis = self.axis_of(second?, &tile.ty)?;
                 self.reduce(name, op, tile, axis, span)?
             }
             Builtin::RowReduce(op) => {
@@ -96,14 +161,14 @@ impl Checker<'_> {
             }
             Builtin::ArgReduce { max } => {
                 let tile = self.number_tile(name, first)?;
-                let axis = self.axis_of(second?, &tile)?;
+                let axis = self.axis_of(second?, &tile.ty)?;
                 let ty = reduced(&tile.ty, axis, Some(DType::I32))?;
                 Expr { kind: ExprKind::ArgReduce { max, operand: Box::new(tile), axis }, ty, span }
             }
             Builtin::CumSum => {
                 let tile = self.number_tile(name, first)?;
                 let axis = match second {
-                    Some(axis) => self.axis_of(axis, &tile)?,
+                    Some(axis) => self.axis_of(axis, &tile.ty)?,
                     None => 0,
                 };
                 let ty = tile.ty.clone();
@@ -122,61 +187,77 @@ impl Checker<'_> {
             }
             Builtin::Flat => {
                 let tile = self.tile(name, first)?;
-                let Some(count) = one_extent(tile.ty.dims()?) else {
-                    let message = format!("the elements of {} are not one static extent", tile.ty);
-                    return self.fail(
-                        Diagnostic::error(Code::DimNotStatic, span, message)
-                            .help("at most one extent may be a parameter, and the others 1"),
-                    );
-                };
-                let ty = Kind::of(&tile.ty)?.with_dims(Some(vec![Dim::Const(1), count]));
-                Expr { kind: ExprKind::Reshape(Box::new(tile)), ty, span }
+                self.flat(tile, span)?
             }
-            Builtin::Reshape => self.reshape(first, second?, span)?,
+            Builtin::Reshape => {
+                let (tile, dims) = (self.tile(name, first), self.dims_of(second?));
+                self.reshape(tile?, dims?, span)?
+            }
             Builtin::Broadcast => {
-                let value = self.operand(first);
-                let dims = self.dims_list(second?)?;
-                let value = self.decide(value?)?;
-                if let Kind::Block(format) = Kind::of(&value.ty)? {
-                    return self.blocks(name, format.name, value.span);
-                }
-                if value.ty == Type::Index {
-                    let message = "an index has no tile type";
-                    return self.fail(
-                        Diagnostic::error(Code::BadArgument, value.span, message).help("write `i32(x)`"),
-                    );
-                }
-                let from = value.ty.dims().unwrap_or_default();
-                if convert::broadcast_dims(from, &dims).ok().as_deref() != Some(dims.as_slice()) {
-                    let message = format!("{} does not stretch to {}", value.ty, Dims(&dims));
-                    return self.fail(Diagnostic::error(Code::ShapeMismatch, span, message));
-                }
-                convert::stretch(value, &dims)
+                let (value, dims) = (self.operand_of(first), self.dims_of(second?));
+                self.broadcast(value?, dims?, span)?
             }
             Builtin::Iota => {
-                let dims = self.dims_list(first)?;
+                let dims = self.dims_of(first)?;
                 let ty = Type::Tile(TileType { element: Element::Scalar(DType::I32), dims });
-                let shape = Expr { kind: ExprKind::Iota { axis: 0 }, ty: ty.clone(), span };
-                let axis = self.axis_of(second?, &shape)?;
+                let axis = self.axis_of(second?, &ty)?;
                 Expr { kind: ExprKind::Iota { axis }, ty, span }
             }
-            Builtin::AtomicAdd => {
-                let value = self.atomic_add(args, span)?;
-                self.hoist("atomic_add", value)
-            }
-            Builtin::Statement => {
-                let message = format!("`{name}` has no value");
-                return self.fail(
-                    Diagnostic::error(Code::WrongKind, span, message)
-                        .help("write it as a statement of its own"),
-                );
-            }
-            Builtin::NotYet => {
-                let message = format!("`{name}` is not available yet");
-                return self.fail(Diagnostic::error(Code::NotYet, span, message));
-            }
+            Builtin::Statement | Builtin::AtomicAdd | Builtin::NotYet => return None,
         };
         Some(Operand::Expr(expr))
+    }
+
+    fn operand_of(&mut self, argument: Argument) -> Option<Operand> {
+        match argument {
+            Argument::Value(operand, _) => operand,
+            Argument::Dims(dims) => {
+                let (_, span) = dims?;
+                let message = "a list is not a value";
+                self.fail(Diagnostic::error(Code::WrongKind, span, message))
+            }
+        }
+    }
+
+    fn dims_of(&mut self, argument: Argument) -> Option<Vec<Dim>> {
+        match argument {
+            Argument::Dims(dims) => dims.map(|(dims, _)| dims),
+            Argument::Value(operand, span) => {
+                operand?;
+                let message = "expected a list of dims";
+                self.fail(Diagnostic::error(Code::BadArgument, span, message).help("write `[TILE_M, 1]`"))
+            }
+        }
+    }
+
+    fn flat(&mut self, tile: Expr, span: Span) -> Option<Expr> {
+        let Some(count) = one_extent(tile.ty.dims()?) else {
+            let message = format!("the elements of {} are not one static extent", tile.ty);
+            return self.fail(
+                Diagnostic::error(Code::DimNotStatic, span, message)
+                    .help("at most one extent may be a parameter, and the others 1"),
+            );
+        };
+        let ty = Kind::of(&tile.ty)?.with_dims(Some(vec![Dim::Const(1), count]));
+        Some(Expr { kind: ExprKind::Reshape(Box::new(tile)), ty, span })
+    }
+
+    fn broadcast(&mut self, value: Operand, dims: Vec<Dim>, span: Span) -> Option<Expr> {
+        let value = self.decide(value)?;
+        if let Kind::Block(format) = Kind::of(&value.ty)? {
+            return self.blocks("broadcast", format.name, value.span);
+        }
+        if value.ty == Type::Index {
+            let message = "an index has no tile type";
+            return self
+                .fail(Diagnostic::error(Code::BadArgument, value.span, message).help("write `i32(x)`"));
+        }
+        let from = value.ty.dims().unwrap_or_default();
+        if convert::broadcast_dims(from, &dims).ok().as_deref() != Some(dims.as_slice()) {
+            let message = format!("{} does not stretch to {}", value.ty, Dims(&dims));
+            return self.fail(Diagnostic::error(Code::ShapeMismatch, span, message));
+        }
+        Some(Expr { span, ..convert::stretch(value, &dims) })
     }
 
     fn no_keywords(&mut self, args: &[Arg]) -> Option<()> {
@@ -210,8 +291,10 @@ impl Checker<'_> {
         self.fail(Diagnostic::error(Code::UnknownFunction, callee.span, message).help(help))
     }
 
-    fn program_id(&mut self, axis: &tree::Expr, span: Span) -> Option<Expr> {
-        match self.constant_int(axis, "the axis of `program_id`")? {
+    fn program_id(&mut self, axis: Argument, span: Span) -> Option<Expr> {
+        let axis = self.operand_of(axis)?;
+        let axis_span = axis.span();
+        match self.constant_int_of(axis, "the axis of `program_id`")? {
             number @ 0..=2 => {
                 let number = number as u8;
                 self.programs |= 1 << number;
@@ -222,7 +305,7 @@ impl Checker<'_> {
             }
             number => {
                 let message = format!("a grid has the axes 0, 1 and 2, not {number}");
-                self.fail(Diagnostic::error(Code::BadArgument, axis.span, message))
+                self.fail(Diagnostic::error(Code::BadArgument, axis_span, message))
             }
         }
     }
@@ -236,26 +319,26 @@ impl Checker<'_> {
     }
 
     /// An argument that is a tile of scalars.
-    fn tile(&mut self, name: &str, arg: &tree::Expr) -> Option<Expr> {
-        match self.operand(arg)? {
+    fn tile(&mut self, name: &str, arg: Argument) -> Option<Expr> {
+        match self.operand_of(arg)? {
             Operand::Expr(expr) if expr.ty.dims().is_some() => match Kind::of(&expr.ty)? {
                 Kind::Block(format) => self.blocks(name, format.name, expr.span),
                 _ => Some(expr),
             },
             other => {
                 let message = format!("`{name}` takes a tile, not {}", other.describe());
-                self.fail(Diagnostic::error(Code::BadArgument, arg.span, message))
+                self.fail(Diagnostic::error(Code::BadArgument, other.span(), message))
             }
         }
     }
 
-    fn number_tile(&mut self, name: &str, arg: &tree::Expr) -> Option<Expr> {
+    fn number_tile(&mut self, name: &str, arg: Argument) -> Option<Expr> {
         let tile = self.tile(name, arg)?;
         if Kind::of(&tile.ty)?.is_number() {
             return Some(tile);
         }
         let message = format!("`{name}` takes a tile of numbers, not {}", tile.ty);
-        self.fail(Diagnostic::error(Code::BadArgument, arg.span, message))
+        self.fail(Diagnostic::error(Code::BadArgument, tile.span, message))
     }
 
     fn rank_two(&mut self, name: &str, tile: &Expr) -> Option<[Dim; 2]> {
@@ -274,63 +357,57 @@ impl Checker<'_> {
     }
 
     /// An axis number of a tile; negative ones count from the last.
-    fn axis_of(&mut self, arg: &tree::Expr, tile: &Expr) -> Option<usize> {
-        let rank = tile.ty.dims()?.len();
-        let number = self.constant_int(arg, "an axis")?;
+    fn axis_of(&mut self, arg: Argument, ty: &Type) -> Option<usize> {
+        let rank = ty.dims()?.len();
+        let arg = self.operand_of(arg)?;
+        let span = arg.span();
+        let number = self.constant_int_of(arg, "an axis")?;
         let counted = if number < 0 { number + rank as i128 } else { number };
         match usize::try_from(counted) {
             Ok(axis) if axis < rank => Some(axis),
             _ => self.fail(
-                Diagnostic::error(Code::OutOfBounds, arg.span, format!("there is no axis {number}"))
-                    .label(format!("{} has {rank}", tile.ty)),
+                Diagnostic::error(Code::OutOfBounds, span, format!("there is no axis {number}"))
+                    .label(format!("{ty} has {rank}")),
             ),
         }
     }
 
-    fn dims_list(&mut self, arg: &tree::Expr) -> Option<Vec<Dim>> {
-        let Source::List(list) = &arg.kind else {
-            let message = "expected a list of dims";
-            return self
-                .fail(Diagnostic::error(Code::BadArgument, arg.span, message).help("write `[TILE_M, 1]`"));
-        };
+    fn dims_list(&mut self, list: &[tree::Expr], span: Span) -> Option<(Vec<Dim>, Span)> {
         if list.is_empty() || list.len() > 4 {
             let message = format!("a tile has 1 to 4 axes, not {}", list.len());
-            return self.fail(Diagnostic::error(Code::BadRank, arg.span, message));
+            return self.fail(Diagnostic::error(Code::BadRank, span, message));
         }
         let dims: Vec<Option<Dim>> = list.iter().map(|dim| self.extent(dim)).collect();
-        dims.into_iter().collect()
+        Some((dims.into_iter().collect::<Option<Vec<Dim>>>()?, span))
     }
 
-    fn math(&mut self, name: &str, op: MathOp, arg: &tree::Expr, span: Span) -> Option<Expr> {
-        let operand = self.operand(arg)?;
+    fn math(&mut self, name: &str, op: MathOp, operand: Operand, span: Span) -> Option<Expr> {
+        let at = operand.span();
         let operand = match operand {
             Operand::Int(value, span) if op != MathOp::Abs => Operand::Float(value as f64, span),
             operand => operand,
         };
         let kind = operand.kind()?;
         if let Kind::Block(format) = kind {
-            return self.blocks(name, format.name, arg.span);
+            return self.blocks(name, format.name, at);
         }
         if !(kind.is_float() || op == MathOp::Abs && kind.is_integer()) {
             let message = format!("`{name}` takes floats, not {}", operand.describe());
             let help = if kind.is_bool() { "use `where(c, 1.0, 0.0)`" } else { "write a cast: `f32(x)`" };
-            return self.fail(Diagnostic::error(Code::BadArgument, arg.span, message).help(help));
+            return self.fail(Diagnostic::error(Code::BadArgument, at, message).help(help));
         }
         let operand = self.decide(operand)?;
         Some(Expr { ty: operand.ty.clone(), kind: ExprKind::Math { op, operand: Box::new(operand) }, span })
     }
 
-    fn choose(&mut self, args: &[&tree::Expr], span: Span) -> Option<Expr> {
-        let [condition, a, b] = args else { return None };
-        let (condition, a, b) = (self.operand(condition), self.operand(a), self.operand(b));
-        let condition = condition?;
+    fn choose(&mut self, condition: Operand, a: Operand, b: Operand, span: Span) -> Option<Expr> {
         if !condition.kind()?.is_bool() {
             let message = format!("the condition of `where` is bool, not {}", condition.describe());
             return self.fail(
                 Diagnostic::error(Code::NotBool, condition.span(), message).help("compare with `!= 0`"),
             );
         }
-        let (mut a, mut b) = (a?, b?);
+        let (mut a, mut b) = (a, b);
         if condition.dims().is_some() && matches!((&a, &b), (Operand::Int(..), Operand::Int(..))) {
             // There are no index tiles: two integers become i32.
             let kind = Kind::Scalar(DType::I32);
@@ -372,9 +449,7 @@ impl Checker<'_> {
         Some(Expr { kind: ExprKind::Select { condition, then, otherwise }, ty, span })
     }
 
-    fn fma(&mut self, args: &[&tree::Expr], span: Span) -> Option<Expr> {
-        let operands: Vec<Option<Operand>> = args.iter().map(|arg| self.operand(arg)).collect();
-        let operands = operands.into_iter().collect::<Option<Vec<Operand>>>()?;
+    fn fma(&mut self, operands: Vec<Operand>, span: Span) -> Option<Expr> {
         let unified = self.unify("`fma`", span, operands)?;
         let [a, b, c] = <[Expr; 3]>::try_from(unified).ok()?;
         if !Kind::of(&a.ty)?.is_float() {
@@ -399,10 +474,7 @@ impl Checker<'_> {
         Some(Expr { kind: ExprKind::Reduce { op, operand: Box::new(tile), axis }, ty, span })
     }
 
-    fn reshape(&mut self, arg: &tree::Expr, list: &tree::Expr, span: Span) -> Option<Expr> {
-        let tile = self.tile("reshape", arg);
-        let dims = self.dims_list(list)?;
-        let tile = tile?;
+    fn reshape(&mut self, tile: Expr, dims: Vec<Dim>, span: Span) -> Option<Expr> {
         let from = tile.ty.dims()?;
         if factors(from) != factors(&dims) {
             let message = format!("{} cannot become {}", tile.ty, Dims(&dims));
