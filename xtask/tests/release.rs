@@ -115,7 +115,7 @@ fn an_unpacked_release_answers_without_llvm() {
     let folder = Folder::new();
     let tiny = root().join("models/tests/goldens/llama-f32.gguf");
     let mut release = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    release.args(["release", "--no-build", "--partial", "--chip", "host", "--chip", "sm_80"]);
+    release.args(["release", "--no-build", "--chip", "host", "--chip", "sm_80"]);
     release.arg("--gguf").arg(&tiny).arg("--out").arg(folder.at("out"));
     let printed = succeeds(release.env("HOME", folder.at("home")));
     let tarball = PathBuf::from(printed.split(" (").next().unwrap());
