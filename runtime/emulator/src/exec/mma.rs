@@ -1,0 +1,362 @@
+//! Matrix multiply-accumulate: fragment maps and the arithmetic of `mma.sync`
+//! and `wmma`.
+//!
+//! The `mma.sync` layouts are those of the PTX ISA's "Matrix Fragments for mma"
+//! sections. With g = lane / 4, t = lane % 4 and e elements in a 32-bit register
+//! they are all one rule, except for the Volta shape m8n8k4.f16:
+//!
+//! - A, register r, element i: row g + 8 (r % 2), column t e + i + 4 e (r / 2)
+//!   (8 rows: row g, column t e + i + 4 e r);
+//! - B, register r, element i: row t e + i + 4 e r, column g;
+//! - C and D, element i: row g + 8 (i / 2), column 2 t + i % 2.
+//!
+//! Products are exact and are summed with the accumulator in `f64`, then rounded
+//! once: at least the precision that the ISA asks for.
+
+use crate::number::{BF16, E4M3, E5M2, F16, Round, TF32, bf16_to_f32, f16_to_f32, narrow, widen};
+
+/// The element types of matrices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Element {
+    F16,
+    Bf16,
+    Tf32,
+    F32,
+    F64,
+    E4m3,
+    E5m2,
+    S8,
+    U8,
+    S4,
+    U4,
+    S32,
+}
+
+impl Element {
+    /// The type of a modifier word.
+    pub fn parse(word: &str) -> Option<Element> {
+        Some(match word {
+            "f16" => Element::F16,
+            "bf16" => Element::Bf16,
+            "tf32" => Element::Tf32,
+            "f32" => Element::F32,
+            "f64" => Element::F64,
+            "e4m3" => Element::E4m3,
+            "e5m2" => Element::E5m2,
+            "s8" => Element::S8,
+            "u8" => Element::U8,
+            "s4" => Element::S4,
+            "u4" => Element::U4,
+            "s32" => Element::S32,
+            _ => return None,
+        })
+    }
+
+    /// Bits of an element.
+    pub fn bits(self) -> u32 {
+        match self {
+            Element::S4 | Element::U4 => 4,
+            Element::S8 | Element::U8 | Element::E4m3 | Element::E5m2 => 8,
+            Element::F16 | Element::Bf16 => 16,
+            Element::F64 => 64,
+            _ => 32,
+        }
+    }
+
+    /// Elements in one register of a fragment.
+    pub fn per_register(self) -> u32 {
+        (32 / self.bits()).max(1)
+    }
+
+    fn integer(self) -> bool {
+        matches!(self, Element::S8 | Element::U8 | Element::S4 | Element::U4 | Element::S32)
+    }
+
+    /// The value of a code.
+    fn value(self, code: u64) -> f64 {
+        match self {
+            Element::F16 => f16_to_f32(code as u16).into(),
+            Element::Bf16 => bf16_to_f32(code as u16).into(),
+            // The low 13 bits of a TF32 register do not count.
+            Element::Tf32 => widen(code >> 13 & 0x7_ffff, TF32),
+            Element::F32 => f32::from_bits(code as u32).into(),
+            Element::F64 => f64::from_bits(code),
+            Element::E4m3 => widen(code & 0xff, E4M3),
+            Element::E5m2 => widen(code & 0xff, E5M2),
+            Element::S8 => (code as i8).into(),
+            Element::U8 => (code as u8).into(),
+            Element::S4 => (((code << 4) as i8) >> 4).into(),
+            Element::U4 => ((code & 0xf) as u8).into(),
+            Element::S32 => (code as i32).into(),
+        }
+    }
+}
+
+/// Which matrix a fragment belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Part {
+    A,
+    B,
+    C,
+}
+
+/// A shape with its element types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MmaShape {
+    /// Rows of A and D.
+    pub m: u32,
+    /// Columns of B and D.
+    pub n: u32,
+    /// Columns of A, rows of B.
+    pub k: u32,
+    /// The type of A.
+    pub a: Element,
+    /// The type of B.
+    pub b: Element,
+    /// The type of C.
+    pub c: Element,
+    /// The type of D.
+    pub d: Element,
+    /// Whether A is column-major (m8n8k4 and wmma only).
+    pub a_column: bool,
+    /// Whether B is column-major, as it is except for m8n8k4 and wmma.
+    pub b_column: bool,
+    /// Clamp integer results.
+    pub saturate: bool,
+    /// A `wmma` shape, whose fragment layout is ours to choose.
+    pub wmma: bool,
+}
+
+impl MmaShape {
+    /// Whether it is one of the shapes of `mma.sync`, with its types.
+    pub fn known(&self) -> bool {
+        use Element::{Bf16, E4m3, E5m2, F16, F32, F64, S4, S8, S32, Tf32, U4, U8};
+        let half_sums = matches!((self.c, self.d), (F16 | F32, F16 | F32));
+        let shape = (self.m, self.n, self.k);
+        let fp8 = |e| matches!(e, E4m3 | E5m2);
+        match (self.a, self.b) {
+            (F16, F16) if shape == (8, 8, 4) => half_sums && (self.c == F16 || self.d == F32),
+            (F16, F16) => half_sums && self.c == self.d && matches!(shape, (16, 8, 8 | 16)),
+            (Bf16, Bf16) => (self.c, self.d) == (F32, F32) && matches!(shape, (16, 8, 8 | 16)),
+            (Tf32, Tf32) => (self.c, self.d) == (F32, F32) && matches!(shape, (16, 8, 4 | 8)),
+            (F64, F64) => {
+                (self.c, self.d) == (F64, F64) && matches!(shape, (8, 8, 4) | (16, 8, 4 | 8 | 16))
+            }
+            (a, b) if fp8(a) && fp8(b) => half_sums && self.c == self.d && matches!(shape, (16, 8, 16 | 32)),
+            (S8 | U8, S8 | U8) => {
+                (self.c, self.d) == (S32, S32) && matches!(shape, (8, 8, 16) | (16, 8, 16 | 32))
+            }
+            (S4 | U4, S4 | U4) => {
+                (self.c, self.d) == (S32, S32) && matches!(shape, (8, 8, 32) | (16, 8, 32 | 64))
+            }
+            _ => false,
+        }
+    }
+
+    fn volta(&self) -> bool {
+        !self.wmma && self.a == Element::F16 && self.k == 4
+    }
+
+    /// The type of a matrix.
+    pub fn element(&self, part: Part, result: bool) -> Element {
+        match part {
+            Part::A => self.a,
+            Part::B => self.b,
+            Part::C if result => self.d,
+            Part::C => self.c,
+        }
+    }
+
+    /// Elements of a lane's fragment.
+    pub fn elements(&self, part: Part) -> u32 {
+        if self.volta() {
+            return if part == Part::C { 8 } else { 4 };
+        }
+        if self.wmma {
+            // The f16 operands of m16n16k16-like shapes are held twice, as the
+            // register counts of the ISA ask.
+            return match part {
+                Part::A | Part::B if self.a == Element::F16 || self.a == Element::Bf16 => {
+                    if self.a == Element::Bf16 { self.rows(part) * self.columns(part) / 32 } else { 16 }
+                }
+                _ => self.rows(part) * self.columns(part) / 32,
+            };
+        }
+        self.rows(part) * self.columns(part) / 32
+    }
+
+    /// Registers of a lane's fragment.
+    pub fn registers(&self, part: Part, result: bool) -> u32 {
+        self.elements(part).div_ceil(self.element(part, result).per_register())
+    }
+
+    /// Rows of a matrix.
+    pub fn rows(&self, part: Part) -> u32 {
+        if part == Part::B { self.k } else { self.m }
+    }
+
+    /// Columns of a matrix.
+    pub fn columns(&self, part: Part) -> u32 {
+        if part == Part::A { self.k } else { self.n }
+    }
+
+    /// The row and column of element `i` of a lane's fragment. For m8n8k4 the
+    /// matrices are those of the lane's quad pair.
+    pub fn place(&self, part: Part, lane: u32, i: u32) -> (u32, u32) {
+        let upper = lane / 16 * 4;
+        if self.volta() {
+            let quad = lane % 4;
+            return match (part, if part == Part::A { self.a_column } else { self.b_column }) {
+                (Part::A, false) => (quad + upper, i),
+                (Part::A, true) => (i + upper, quad),
+                (Part::B, false) => (quad, i + upper),
+                (Part::B, true) => (i, quad + upper),
+                (Part::C, _) => (quad + upper, i),
+            };
+        }
+        if self.wmma {
+            let (rows, columns) = (self.rows(part), self.columns(part));
+            let flat = (lane + 32 * i) % (rows * columns);
+            return (flat / columns, flat % columns);
+        }
+        let (g, t) = (lane / 4, lane % 4);
+        match part {
+            Part::C => (g + 8 * (i / 2), 2 * t + i % 2),
+            Part::A | Part::B => {
+                let e = self.element(part, false).per_register();
+                let (r, i) = (i / e, i % e);
+                if part == Part::B {
+                    (t * e + i + 4 * e * r, g)
+                } else if self.m == 8 {
+                    (g, t * e + i + 4 * e * r)
+                } else {
+                    (g + 8 * (r % 2), t * e + i + 4 * e * (r / 2))
+                }
+            }
+        }
+    }
+
+    /// The place of an accumulator element; `f32` accumulators of m8n8k4 differ.
+    pub fn accumulator(&self, element: Element, lane: u32, i: u32) -> (u32, u32) {
+        if self.volta() && element == Element::F32 {
+            let upper = lane / 16 * 4;
+            return ((lane & 1) + (i & 2) + upper, (i & 4) + (lane & 2) + (i & 1));
+        }
+        self.place(Part::C, lane, i)
+    }
+
+    /// How many multiplications the warp does at once: four for m8n8k4.
+    fn matrices(&self) -> u32 {
+        if self.volta() { 4 } else { 1 }
+    }
+
+    fn matrix_of(&self, lane: u32) -> u32 {
+        if self.volta() { lane % 16 / 4 } else { 0 }
+    }
+
+    /// Computes D = A B + C. `read(part, register, lane)` gives fragment registers,
+    /// `write(register, lane, value)` takes those of D.
+    pub fn multiply(
+        &self,
+        scratch: &mut Scratch,
+        read: impl Fn(Part, u32, u32) -> u64,
+        mut write: impl FnMut(u32, u32, u64),
+    ) {
+        let (m, n, k) = (self.m as usize, self.n as usize, self.k as usize);
+        let count = self.matrices() as usize;
+        let Scratch { a, b, c } = scratch;
+        a.clear();
+        a.resize(count * m * k, 0.0);
+        b.clear();
+        b.resize(count * k * n, 0.0);
+        c.clear();
+        c.resize(count * m * n, 0.0);
+        for part in [Part::A, Part::B, Part::C] {
+            let element = self.element(part, false);
+            let (per, bits) = (element.per_register(), element.bits());
+            for lane in 0..32 {
+                let matrix = self.matrix_of(lane) as usize;
+                for register in 0..self.registers(part, false) {
+                    let word = read(part, register, lane);
+                    for i in 0..per {
+                        let code = if bits >= 32 { word } else { word >> (bits * i) & ((1 << bits) - 1) };
+                        let value = element.value(code);
+                        let index = register * per + i;
+                        match part {
+                            // B is kept transposed: both operands are walked along k.
+                            Part::A => {
+                                let (row, column) = self.place(part, lane, index);
+                                a[matrix * m * k + row as usize * k + column as usize] = value;
+                            }
+                            Part::B => {
+                                let (row, column) = self.place(part, lane, index);
+                                b[matrix * k * n + column as usize * k + row as usize] = value;
+                            }
+                            Part::C => {
+                                let (row, column) = self.accumulator(element, lane, index);
+                                c[matrix * m * n + row as usize * n + column as usize] = value;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        for matrix in 0..count {
+            for row in 0..m {
+                let left = &a[matrix * m * k + row * k..][..k];
+                for column in 0..n {
+                    let right = &b[matrix * k * n + column * k..][..k];
+                    // Four partial sums vectorise; all are exact or nearly so.
+                    let mut sums = [0.0f64; 4];
+                    for (x, y) in left.chunks_exact(4).zip(right.chunks_exact(4)) {
+                        for i in 0..4 {
+                            sums[i] += x[i] * y[i];
+                        }
+                    }
+                    c[matrix * m * n + row * n + column] += (sums[0] + sums[1]) + (sums[2] + sums[3]);
+                }
+            }
+        }
+        let element = self.d;
+        let per = element.per_register();
+        for lane in 0..32 {
+            let matrix = self.matrix_of(lane) as usize;
+            for register in 0..self.registers(Part::C, true) {
+                let mut word = 0;
+                for i in 0..per {
+                    let (row, column) = self.accumulator(element, lane, register * per + i);
+                    let value = c[matrix * m * n + row as usize * n + column as usize];
+                    word |= self.encode(value) << (element.bits() % 64 * i);
+                }
+                write(register, lane, word);
+            }
+        }
+    }
+
+    fn encode(&self, value: f64) -> u64 {
+        match self.d {
+            Element::F16 => narrow(value, F16, Round::NearestEven),
+            Element::Bf16 => narrow(value, BF16, Round::NearestEven),
+            Element::F64 => value.to_bits(),
+            element if element.integer() => {
+                let value = value as i64;
+                let clamped = value.clamp(i32::MIN.into(), i32::MAX.into());
+                u64::from(if self.saturate { clamped } else { value } as u32)
+            }
+            _ => {
+                let value = value as f32;
+                u64::from(if value.is_nan() { 0x7fff_ffff } else { value.to_bits() })
+            }
+        }
+    }
+}
+
+/// Matrices of one multiplication, kept to be reused.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    a: Vec<f64>,
+    b: Vec<f64>,
+    c: Vec<f64>,
+}
