@@ -36,7 +36,11 @@ pub(super) struct Register {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Symbol {
     Register(Register),
-    Variable { space: Space, address: u64, dynamic: bool },
+    Variable {
+        space: Space,
+        address: u64,
+        dynamic: bool,
+    },
     /// A parameter of the kernel.
     Param(u32),
     /// An index into the label table.
@@ -230,7 +234,11 @@ impl<'m, 's> Decoder<'m, 's> {
 
     fn declare_registers(&mut self, variable: &Variable<'s>) -> Result<(), PtxError> {
         let Some(ty) = Ty::parse(variable.ty) else {
-            return error(self.file, variable.pos, format!("registers of type `.{}` are not supported", variable.ty));
+            return error(
+                self.file,
+                variable.pos,
+                format!("registers of type `.{}` are not supported", variable.ty),
+            );
         };
         self.pos = variable.pos;
         if ty == Ty::B128 {
@@ -251,9 +259,14 @@ impl<'m, 's> Decoder<'m, 's> {
         } else if variable.range.is_some() {
             return self.fail("ranges of vector registers are not supported");
         } else {
-            for (index, component) in ["x", "y", "z", "w"].into_iter().enumerate().take(variable.vector as usize) {
+            for (index, component) in
+                ["x", "y", "z", "w"].into_iter().enumerate().take(variable.vector as usize)
+            {
                 let slot = first + index as Slot;
-                self.define(&format!("{}.{component}", variable.name), Symbol::Register(Register { slot, ty }));
+                self.define(
+                    &format!("{}.{component}", variable.name),
+                    Symbol::Register(Register { slot, ty }),
+                );
             }
         }
         Ok(())
@@ -266,7 +279,8 @@ impl<'m, 's> Decoder<'m, 's> {
         let (bytes, align) = layout::extent(self.file, variable)?;
         self.pos = variable.pos;
         if variable.init.is_some() {
-            return self.fail(format!("`{}`: variables in functions cannot have initial values", variable.name));
+            return self
+                .fail(format!("`{}`: variables in functions cannot have initial values", variable.name));
         }
         let (used, limit, space) = match variable.space {
             Space::Shared => (&mut self.shared, MAX_SHARED_BYTES, Space::Shared),
@@ -404,7 +418,8 @@ impl<'m, 's> Decoder<'m, 's> {
                 _ => {}
             }
         }
-        let mut constants: Vec<(Slot, u64)> = self.constants.iter().map(|(value, slot)| (*slot, *value)).collect();
+        let mut constants: Vec<(Slot, u64)> =
+            self.constants.iter().map(|(value, slot)| (*slot, *value)).collect();
         let dynamic_base = self.shared.next_multiple_of(16);
         for (slot, offset) in &self.dynamic {
             constants.push((*slot, dynamic_base.wrapping_add_signed(*offset)));
@@ -452,7 +467,10 @@ impl<'m, 's> Decoder<'m, 's> {
                 if let Ok(index) = digits.parse::<u64>()
                     && index < range.count
                 {
-                    return Some(Symbol::Register(Register { slot: range.first + index as Slot, ty: range.ty }));
+                    return Some(Symbol::Register(Register {
+                        slot: range.first + index as Slot,
+                        ty: range.ty,
+                    }));
                 }
             }
         }
@@ -531,7 +549,9 @@ impl<'m, 's> Decoder<'m, 's> {
                 if let Some(symbol) = self.lookup(name) {
                     return match symbol {
                         Symbol::Register(register) => Ok(register.slot),
-                        Symbol::Variable { address, dynamic, .. } => self.variable_address(address, dynamic, 0),
+                        Symbol::Variable { address, dynamic, .. } => {
+                            self.variable_address(address, dynamic, 0)
+                        }
                         Symbol::Param(offset) => self.constant(offset.into()),
                         Symbol::Label(_) => self.fail(format!("the label `{name}` is not a value")),
                     };
@@ -542,7 +562,9 @@ impl<'m, 's> Decoder<'m, 's> {
                 }
             }
             Operand::Offset(name, offset) => match self.lookup(name) {
-                Some(Symbol::Variable { address, dynamic, .. }) => self.variable_address(address, dynamic, *offset),
+                Some(Symbol::Variable { address, dynamic, .. }) => {
+                    self.variable_address(address, dynamic, *offset)
+                }
                 Some(Symbol::Param(start)) => self.constant(u64::from(start).wrapping_add_signed(*offset)),
                 _ => self.fail(format!("`{name}` is not a variable")),
             },
@@ -562,7 +584,9 @@ impl<'m, 's> Decoder<'m, 's> {
 
     /// An address operand, with the space of the variable that it names.
     pub fn address(&mut self, operand: &Operand<'s>) -> Result<(Address, Option<Symbol>), PtxError> {
-        let Operand::Address(base, offset) = operand else { return self.fail("expected an address in brackets") };
+        let Operand::Address(base, offset) = operand else {
+            return self.fail("expected an address in brackets");
+        };
         let Some(name) = base else {
             let base = self.constant(*offset as u64)?;
             return Ok((Address { base, offset: 0 }, None));
@@ -674,7 +698,8 @@ impl<'m, 's> Decoder<'m, 's> {
     }
 
     fn placed_body(&mut self, name: &'m str) -> Result<(), PtxError> {
-        let (Some(function), Some(placed)) = (self.functions.get(name).copied(), self.placed.get(name).cloned())
+        let (Some(function), Some(placed)) =
+            (self.functions.get(name).copied(), self.placed.get(name).cloned())
         else {
             return Ok(());
         };
@@ -788,7 +813,9 @@ fn count_uses<'s>(body: &[Statement<'s>], uses: &mut HashMap<&'s str, u32>) {
                 *uses.entry(name).or_default() += 1;
             }
             Operand::Address(Some(name), _) => *uses.entry(name).or_default() += 1,
-            Operand::Vector(items) | Operand::List(items) => items.iter().for_each(|item| operand(item, uses)),
+            Operand::Vector(items) | Operand::List(items) => {
+                items.iter().for_each(|item| operand(item, uses))
+            }
             Operand::Pair(a, b) => {
                 operand(a, uses);
                 operand(b, uses);

@@ -295,21 +295,78 @@ pub enum Clock {
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub enum Op {
-    Map1 { f: F1, d: Slot, a: Slot },
-    Map2 { f: F2, d: Slot, a: Slot, b: Slot },
-    Map3 { f: F3, d: Slot, a: Slot, b: Slot, c: Slot },
-    Map4 { f: F4, d: Slot, a: Slot, b: Slot, c: Slot, e: Slot },
-    Convert { f: Cvt, d: Slot, a: Slot },
-    Convert2 { f: Cvt2, d: Slot, a: Slot, b: Slot },
+    Map1 {
+        f: F1,
+        d: Slot,
+        a: Slot,
+    },
+    Map2 {
+        f: F2,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+    },
+    Map3 {
+        f: F3,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        c: Slot,
+    },
+    Map4 {
+        f: F4,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        c: Slot,
+        e: Slot,
+    },
+    Convert {
+        f: Cvt,
+        d: Slot,
+        a: Slot,
+    },
+    Convert2 {
+        f: Cvt2,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+    },
     Set(Box<SetPredicate>),
     Carry(Box<Carry>),
-    Pack { d: Slot, parts: Box<[Slot]>, bits: u32 },
-    Unpack { parts: Box<[Slot]>, a: Slot, bits: u32 },
-    Clock { d: Slot, clock: Clock },
-    ActiveMask { d: Slot },
-    ToGeneric { d: Slot, a: Slot, base: u64 },
-    FromGeneric { d: Slot, a: Slot, base: u64, width: u8 },
-    IsSpace { d: Slot, a: Slot, space: Space },
+    Pack {
+        d: Slot,
+        parts: Box<[Slot]>,
+        bits: u32,
+    },
+    Unpack {
+        parts: Box<[Slot]>,
+        a: Slot,
+        bits: u32,
+    },
+    Clock {
+        d: Slot,
+        clock: Clock,
+    },
+    ActiveMask {
+        d: Slot,
+    },
+    ToGeneric {
+        d: Slot,
+        a: Slot,
+        base: u64,
+    },
+    FromGeneric {
+        d: Slot,
+        a: Slot,
+        base: u64,
+        width: u8,
+    },
+    IsSpace {
+        d: Slot,
+        a: Slot,
+        space: Space,
+    },
     Load(Box<Load>),
     Store(Box<Store>),
     Atomic(Box<Atomic>),
@@ -319,19 +376,37 @@ pub enum Op {
     /// for everything, uncommitted copies too.
     WaitGroup(Option<u32>),
     /// Copies bytes within local memory: arguments and results of a call.
-    CopyLocal { from: u32, to: u32, bytes: u32 },
+    CopyLocal {
+        from: u32,
+        to: u32,
+        bytes: u32,
+    },
     /// Touches an address only to check it (prefetch).
     Prefetch,
-    Branch { target: u32 },
-    BranchTable { targets: Box<[u32]>, index: Slot },
-    Call { target: u32 },
+    Branch {
+        target: u32,
+    },
+    BranchTable {
+        targets: Box<[u32]>,
+        index: Slot,
+    },
+    Call {
+        target: u32,
+    },
     Return,
     Exit,
     Trap,
-    Assert { message: Slot },
+    Assert {
+        message: Slot,
+    },
     Barrier(Box<Barrier>),
-    Warp { op: WarpOp, mask: Slot },
-    Fence { cta_only: bool },
+    Warp {
+        op: WarpOp,
+        mask: Slot,
+    },
+    Fence {
+        cta_only: bool,
+    },
     Nop,
 }
 

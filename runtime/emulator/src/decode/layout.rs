@@ -40,7 +40,11 @@ pub(super) struct Layout {
 /// The size and alignment of a variable.
 pub(super) fn extent(file: &str, variable: &Variable<'_>) -> Result<(u64, u64), PtxError> {
     let Some(ty) = Ty::parse(variable.ty) else {
-        return error(file, variable.pos, format!("`{}` has the unsupported type `.{}`", variable.name, variable.ty));
+        return error(
+            file,
+            variable.pos,
+            format!("`{}` has the unsupported type `.{}`", variable.name, variable.ty),
+        );
     };
     let element = u64::from(ty.bytes()) * u64::from(variable.vector);
     let mut bytes = element;
@@ -68,7 +72,8 @@ impl Layout {
         let (mut globals, mut constants) = (0, 0);
         for variable in &module.variables {
             let (bytes, align) = extent(file, variable)?;
-            let too_large = || error(file, variable.pos, format!("`{}` does not fit its space", variable.name));
+            let too_large =
+                || error(file, variable.pos, format!("`{}` does not fit its space", variable.name));
             let placed = match variable.space {
                 Space::Shared if variable.external => {
                     Placed { space: Space::Shared, address: 0, bytes, dynamic: true }
@@ -108,12 +113,17 @@ impl Layout {
     }
 
     fn initialise(&mut self, file: &str, variable: &Variable<'_>, global_base: u64) -> Result<(), PtxError> {
-        let (Some(values), Some(placed)) = (&variable.init, self.variables.get(variable.name).copied()) else {
+        let (Some(values), Some(placed)) = (&variable.init, self.variables.get(variable.name).copied())
+        else {
             return Ok(());
         };
         let element = usize::from(Ty::parse(variable.ty).map_or(1, Ty::bytes)).min(8);
         if values.len() as u64 * element as u64 > placed.bytes {
-            return error(file, variable.pos, format!("`{}` has more initial values than elements", variable.name));
+            return error(
+                file,
+                variable.pos,
+                format!("`{}` has more initial values than elements", variable.name),
+            );
         }
         for (index, value) in values.iter().enumerate() {
             let bits = match value {

@@ -22,7 +22,11 @@ fn shape(word: &str) -> Option<(u32, u32, u32)> {
 }
 
 impl<'m, 's> Decoder<'m, 's> {
-    pub(super) fn matrix(&mut self, instruction: &Instruction<'s>, mods: &mut Modifiers<'s>) -> Result<(), PtxError> {
+    pub(super) fn matrix(
+        &mut self,
+        instruction: &Instruction<'s>,
+        mods: &mut Modifiers<'s>,
+    ) -> Result<(), PtxError> {
         match instruction.base {
             "mma" => self.mma(instruction),
             "wmma" => self.wmma(instruction),
@@ -43,7 +47,12 @@ impl<'m, 's> Decoder<'m, 's> {
     }
 
     /// The registers of a fragment.
-    fn fragment(&mut self, operand: &Operand<'s>, written: bool, count: u32) -> Result<Box<[Slot]>, PtxError> {
+    fn fragment(
+        &mut self,
+        operand: &Operand<'s>,
+        written: bool,
+        count: u32,
+    ) -> Result<Box<[Slot]>, PtxError> {
         let items: Vec<&Operand<'s>> = match operand {
             Operand::Vector(items) => items.iter().collect(),
             single => vec![single],
@@ -57,13 +66,19 @@ impl<'m, 's> Decoder<'m, 's> {
             .collect()
     }
 
-    fn matrix_move(&mut self, instruction: &Instruction<'s>, mods: &mut Modifiers<'s>) -> Result<(), PtxError> {
+    fn matrix_move(
+        &mut self,
+        instruction: &Instruction<'s>,
+        mods: &mut Modifiers<'s>,
+    ) -> Result<(), PtxError> {
         let load = instruction.base == "ldmatrix";
         self.needs(if load { 75 } else { 90 }, instruction)?;
         if !mods.take("sync") || !mods.take("aligned") || !mods.take("m8n8") || mods.ty() != Some(Ty::B16) {
             return self.unknown(instruction);
         }
-        let Some(count) = mods.choose(&[("x1", 1), ("x2", 2), ("x4", 4)]) else { return self.unknown(instruction) };
+        let Some(count) = mods.choose(&[("x1", 1), ("x2", 2), ("x4", 4)]) else {
+            return self.unknown(instruction);
+        };
         let transposed = mods.take("trans");
         let space = mods.choose(&SPACES).unwrap_or(Space::Generic);
         self.done(instruction, mods, 2)?;
@@ -146,7 +161,9 @@ impl<'m, 's> Decoder<'m, 's> {
         let saturate = take("satfinite");
         if multiply {
             // wmma.mma.sync.aligned.alayout.blayout.shape.dtype[.atype.btype].ctype
-            let [a_layout, b_layout, size, types @ ..] = words.as_slice() else { return self.unknown(instruction) };
+            let [a_layout, b_layout, size, types @ ..] = words.as_slice() else {
+                return self.unknown(instruction);
+            };
             let types: Option<Vec<Element>> = types.iter().map(|word| Element::parse(word)).collect();
             let (d, a, b, c) = match types.as_deref() {
                 Some([d, c]) => (*d, Element::F16, Element::F16, *c),
@@ -226,10 +243,8 @@ impl<'m, 's> Decoder<'m, 's> {
             saturate: false,
             wmma: true,
         };
-        if !matches!(
-            (m, n, k),
-            (16, 16, 16) | (32, 8, 16) | (8, 32, 16) | (16, 16, 8) | (8, 8, 4)
-        ) || element.bits() < 8
+        if !matches!((m, n, k), (16, 16, 16) | (32, 8, 16) | (8, 32, 16) | (16, 16, 8) | (8, 8, 4))
+            || element.bits() < 8
         {
             return self.unknown(instruction);
         }

@@ -25,7 +25,11 @@ fn cache_hint(word: &str) -> bool {
 }
 
 impl<'m, 's> Decoder<'m, 's> {
-    pub(super) fn memory(&mut self, instruction: &Instruction<'s>, mods: &mut Modifiers<'s>) -> Result<(), PtxError> {
+    pub(super) fn memory(
+        &mut self,
+        instruction: &Instruction<'s>,
+        mods: &mut Modifiers<'s>,
+    ) -> Result<(), PtxError> {
         match instruction.base {
             "ld" | "ldu" | "st" => self.load_store(instruction, mods),
             "atom" | "red" => self.atomic(instruction, mods),
@@ -74,7 +78,11 @@ impl<'m, 's> Decoder<'m, 's> {
         order.unwrap_or(Order::Weak)
     }
 
-    fn load_store(&mut self, instruction: &Instruction<'s>, mods: &mut Modifiers<'s>) -> Result<(), PtxError> {
+    fn load_store(
+        &mut self,
+        instruction: &Instruction<'s>,
+        mods: &mut Modifiers<'s>,
+    ) -> Result<(), PtxError> {
         let store = instruction.base == "st";
         let order = Self::order(mods);
         let space = mods.choose(&SPACES).unwrap_or(Space::Generic);
@@ -99,7 +107,11 @@ impl<'m, 's> Decoder<'m, 's> {
             single => vec![single],
         };
         if items.len() != vector {
-            return self.fail(format!("`{}` moves {vector} values, {} given", instruction.opcode(), items.len()));
+            return self.fail(format!(
+                "`{}` moves {vector} values, {} given",
+                instruction.opcode(),
+                items.len()
+            ));
         }
         if order != Order::Weak && matches!(space, Space::Global | Space::Generic) {
             self.communicates = true;
@@ -173,7 +185,8 @@ impl<'m, 's> Decoder<'m, 's> {
         }
         let b = self.source(self.operand(instruction, first + 1)?, ty)?;
         let c = if cas { self.source(self.operand(instruction, first + 2)?, ty)? } else { NONE };
-        let unused = matches!(instruction.operands.first(), Some(Operand::Name(name, None)) if self.used_once(name));
+        let unused =
+            matches!(instruction.operands.first(), Some(Operand::Name(name, None)) if self.used_once(name));
         let dst = if unused && !matches!(op, AtomicOp::Cas | AtomicOp::Exchange) { NONE } else { dst };
         if space != Space::Shared && (dst != NONE || matches!(op, AtomicOp::Cas | AtomicOp::Exchange)) {
             self.communicates = true;
@@ -183,12 +196,20 @@ impl<'m, 's> Decoder<'m, 's> {
         Ok(())
     }
 
-    fn copy_async(&mut self, instruction: &Instruction<'s>, mods: &mut Modifiers<'s>) -> Result<(), PtxError> {
+    fn copy_async(
+        &mut self,
+        instruction: &Instruction<'s>,
+        mods: &mut Modifiers<'s>,
+    ) -> Result<(), PtxError> {
         if !mods.take("async") {
             return self.unknown(instruction);
         }
         if self.target < 80 {
-            return self.fail(format!("`{}` needs sm_80, the target is sm_{}", instruction.opcode(), self.target));
+            return self.fail(format!(
+                "`{}` needs sm_80, the target is sm_{}",
+                instruction.opcode(),
+                self.target
+            ));
         }
         if mods.take("commit_group") {
             self.done(instruction, mods, 0)?;
@@ -238,7 +259,9 @@ impl<'m, 's> Decoder<'m, 's> {
             match self.operand(instruction, 3)? {
                 operand @ Operand::Not(_) => (copy.ignore, copy.ignore_not) = self.predicate(operand)?,
                 operand @ Operand::Name(name, None) => match self.lookup(name) {
-                    Some(Symbol::Register(register)) if register.ty == Ty::Pred => copy.ignore = register.slot,
+                    Some(Symbol::Register(register)) if register.ty == Ty::Pred => {
+                        copy.ignore = register.slot
+                    }
                     _ => copy.src_bytes = self.source(operand, Ty::U32)?,
                 },
                 operand => copy.src_bytes = self.source(operand, Ty::U32)?,

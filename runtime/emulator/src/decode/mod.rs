@@ -10,7 +10,7 @@ pub mod inst;
 mod layout;
 mod matrix;
 mod memory;
-mod select;
+pub(crate) mod select;
 pub mod types;
 mod warp;
 

@@ -103,7 +103,11 @@ impl<'m, 's> Decoder<'m, 's> {
         }
     }
 
-    fn arithmetic(&mut self, instruction: &Instruction<'s>, mods: &mut Modifiers<'s>) -> Result<(), PtxError> {
+    fn arithmetic(
+        &mut self,
+        instruction: &Instruction<'s>,
+        mods: &mut Modifiers<'s>,
+    ) -> Result<(), PtxError> {
         let Some(first) = instruction.operands.first() else { return self.unknown(instruction) };
         // Only conversions look at the register's own width.
         let width = match first {
@@ -150,8 +154,10 @@ impl<'m, 's> Decoder<'m, 's> {
                     return self.unknown(instruction);
                 }
                 let a = self.source(source, ty)?;
-                let parts =
-                    parts.iter().map(|part| Ok(self.destination(part)?.slot)).collect::<Result<Box<[_]>, _>>()?;
+                let parts = parts
+                    .iter()
+                    .map(|part| Ok(self.destination(part)?.slot))
+                    .collect::<Result<Box<[_]>, _>>()?;
                 self.emit(Op::Unpack { parts, a, bits }, Class::Move, (bits / 8) as u8, Shadow::Bytes);
                 Ok(())
             }
@@ -285,7 +291,12 @@ impl<'m, 's> Decoder<'m, 's> {
         if base == 0 {
             self.copy(d, a, ty);
         } else if to {
-            self.emit(Op::FromGeneric { d, a, base, width: ty.bytes() }, Class::Integer, ty.bytes(), Shadow::Spread);
+            self.emit(
+                Op::FromGeneric { d, a, base, width: ty.bytes() },
+                Class::Integer,
+                ty.bytes(),
+                Shadow::Spread,
+            );
         } else {
             self.emit(Op::ToGeneric { d, a, base }, Class::Integer, ty.bytes(), Shadow::Spread);
         }
@@ -324,8 +335,20 @@ impl<'m, 's> Decoder<'m, 's> {
         }
         // A product part, then the addition of c with the carry.
         let function: Function = match (instruction.base, high, ty) {
-            ("add" | "addc", ..) => if long { add64 } else { add32 },
-            ("sub" | "subc", ..) => if long { sub64 } else { sub32 },
+            ("add" | "addc", ..) => {
+                if long {
+                    add64
+                } else {
+                    add32
+                }
+            }
+            ("sub" | "subc", ..) => {
+                if long {
+                    sub64
+                } else {
+                    sub32
+                }
+            }
             (_, Some(false), _) => {
                 if long {
                     |a, b, c, carry| add64(a.wrapping_mul(b), c, 0, carry)
@@ -333,11 +356,15 @@ impl<'m, 's> Decoder<'m, 's> {
                     |a, b, c, carry| add32((a as u32).wrapping_mul(b as u32).into(), c, 0, carry)
                 }
             }
-            (_, _, Ty::U32) => |a, b, c, carry| add32((a as u32 as u64 * (b as u32 as u64)) >> 32, c, 0, carry),
+            (_, _, Ty::U32) => {
+                |a, b, c, carry| add32((a as u32 as u64 * (b as u32 as u64)) >> 32, c, 0, carry)
+            }
             (_, _, Ty::S32) => |a, b, c, carry| {
                 add32(((a as i32 as i64).wrapping_mul(b as i32 as i64) >> 32) as u32 as u64, c, 0, carry)
             },
-            (_, _, Ty::U64) => |a, b, c, carry| add64(((u128::from(a) * u128::from(b)) >> 64) as u64, c, 0, carry),
+            (_, _, Ty::U64) => {
+                |a, b, c, carry| add64(((u128::from(a) * u128::from(b)) >> 64) as u64, c, 0, carry)
+            }
             _ => |a, b, c, carry| {
                 add64(((i128::from(a as i64) * i128::from(b as i64)) >> 64) as u64, c, 0, carry)
             },

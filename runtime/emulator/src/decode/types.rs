@@ -92,10 +92,7 @@ impl Ty {
 
     /// Whether it is a floating-point type, packed ones included.
     pub fn float(self) -> bool {
-        matches!(
-            self,
-            Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2 | Ty::Tf32 | Ty::F32 | Ty::F32x2 | Ty::F64
-        )
+        matches!(self, Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2 | Ty::Tf32 | Ty::F32 | Ty::F32x2 | Ty::F64)
     }
 }
 

@@ -14,7 +14,11 @@ use crate::{
 };
 
 impl<'m, 's> Decoder<'m, 's> {
-    pub(super) fn warp(&mut self, instruction: &Instruction<'s>, mods: &mut Modifiers<'s>) -> Result<(), PtxError> {
+    pub(super) fn warp(
+        &mut self,
+        instruction: &Instruction<'s>,
+        mods: &mut Modifiers<'s>,
+    ) -> Result<(), PtxError> {
         match instruction.base {
             "bar" if mods.take("warp") => {
                 if !mods.take("sync") {

@@ -19,12 +19,28 @@ impl Executor<'_> {
         }
         let slots = [copy.dst.base, copy.src.base, copy.src_bytes];
         for slot in slots {
-            self.check_defined(cta, w, slot, active, pc, FaultKind::UninitializedAddress, "an operand of `cp.async`");
+            self.check_defined(
+                cta,
+                w,
+                slot,
+                active,
+                pc,
+                FaultKind::UninitializedAddress,
+                "an operand of `cp.async`",
+            );
         }
         let ignored = if copy.ignore == NONE {
             0
         } else {
-            self.check_defined(cta, w, copy.ignore, active, pc, FaultKind::UninitializedBranch, "the ignore predicate");
+            self.check_defined(
+                cta,
+                w,
+                copy.ignore,
+                active,
+                pc,
+                FaultKind::UninitializedBranch,
+                "the ignore predicate",
+            );
             cta.warps[w].predicate(copy.ignore, copy.ignore_not, active)
         };
         let bytes = u64::from(copy.bytes);
@@ -65,7 +81,8 @@ impl Executor<'_> {
                     let (value, undefined) =
                         self.read(cta, at, Space::Global, src + done, step, Access::Read);
                     let from = done as usize;
-                    data[from..from + usize::from(step)].copy_from_slice(&value.to_le_bytes()[..usize::from(step)]);
+                    data[from..from + usize::from(step)]
+                        .copy_from_slice(&value.to_le_bytes()[..usize::from(step)]);
                     defined &= !(u16::from(undefined) << done);
                     done += u64::from(step);
                 }
@@ -158,7 +175,8 @@ impl Executor<'_> {
             return;
         }
         for word in address / 4..=(address + bytes - 1) / 4 {
-            let Some((thread, pc)) = cta.in_flight.get(word as usize).copied().filter(|slot| slot.0 != 0) else {
+            let Some((thread, pc)) = cta.in_flight.get(word as usize).copied().filter(|slot| slot.0 != 0)
+            else {
                 continue;
             };
             let other = self.thread_place(cta.index, thread - 1);
@@ -177,7 +195,8 @@ impl Executor<'_> {
             let Some(queue) = cta.queues.get(w * 32 + lane) else { continue };
             let committed = queue.groups.iter().flatten().next();
             let Some(copy) = queue.open.first().or(committed) else { continue };
-            let what = if queue.open.is_empty() { "committed but never waited for" } else { "never committed" };
+            let what =
+                if queue.open.is_empty() { "committed but never waited for" } else { "never committed" };
             let at = At { warp: w, lane, pc: copy.pc };
             self.fault(cta, at, FaultKind::AsyncNotWaited, Some(copy.dst.into()), || {
                 format!("the thread exits with copies to shared memory that were {what}")

@@ -10,17 +10,33 @@ use crate::{
 
 impl Executor<'_> {
     /// A group arrives at a barrier. Gives it back when it need not wait.
-    pub(super) fn arrive(&mut self, cta: &mut Cta, w: usize, mut group: Group, barrier: &Barrier) -> Option<Group> {
+    pub(super) fn arrive(
+        &mut self,
+        cta: &mut Cta,
+        w: usize,
+        mut group: Group,
+        barrier: &Barrier,
+    ) -> Option<Group> {
         let pc = group.pc;
         let lane = group.mask.trailing_zeros() as usize;
         let at = At { warp: w, lane, pc };
         for slot in [barrier.id, barrier.count] {
-            self.check_defined(cta, w, slot, group.mask, pc, FaultKind::UninitializedBranch, "the barrier operand");
+            self.check_defined(
+                cta,
+                w,
+                slot,
+                group.mask,
+                pc,
+                FaultKind::UninitializedBranch,
+                "the barrier operand",
+            );
         }
         let warp = &cta.warps[w];
         let id = warp.get(barrier.id, lane);
         let count = if barrier.count == NONE { None } else { Some(warp.get(barrier.count, lane)) };
-        let bad_count = count.is_some_and(|count| count == 0 || count % 32 != 0 || count > u64::from(cta.threads.next_multiple_of(32)));
+        let bad_count = count.is_some_and(|count| {
+            count == 0 || count % 32 != 0 || count > u64::from(cta.threads.next_multiple_of(32))
+        });
         if id >= 16 || bad_count {
             let count = count.map_or(String::new(), |count| format!(" for {count} threads"));
             self.fault(cta, at, FaultKind::BadBarrier, None, || {
@@ -43,7 +59,8 @@ impl Executor<'_> {
             let (mask, place) = cta.barriers[index].places[w];
             if place != u32::MAX && place != pc && mask != 0 {
                 let other = self.thread_place(cta.index, w as u32 * 32 + mask.trailing_zeros());
-                let sides = vec![Side { pc: place, thread: other, what: "other lanes arrived by".to_owned() }];
+                let sides =
+                    vec![Side { pc: place, thread: other, what: "other lanes arrived by".to_owned() }];
                 self.fault_with(cta, at, FaultKind::BarrierDivergence, None, sides, || {
                     format!("lanes of warp {w} arrive at aligned barrier {id} from different instructions")
                 });
@@ -110,7 +127,12 @@ impl Executor<'_> {
             return;
         }
         let missing: u32 = if everyone {
-            state.arrived.iter().zip(&cta.warps).map(|(arrived, warp)| (warp.populated & !arrived).count_ones()).sum()
+            state
+                .arrived
+                .iter()
+                .zip(&cta.warps)
+                .map(|(arrived, warp)| (warp.populated & !arrived).count_ones())
+                .sum()
         } else {
             0
         };

@@ -10,7 +10,13 @@ use crate::{
 impl Executor<'_> {
     /// Moves the program counter of a group: `active` are the lanes whose guard
     /// holds. Gives the group to go on with, if any lane is left.
-    pub(super) fn transfer(&mut self, cta: &mut Cta, w: usize, mut group: Group, active: u32) -> Option<Group> {
+    pub(super) fn transfer(
+        &mut self,
+        cta: &mut Cta,
+        w: usize,
+        mut group: Group,
+        active: u32,
+    ) -> Option<Group> {
         let kernel = self.kernel;
         let pc = group.pc;
         let Some(inst) = kernel.code.get(pc as usize) else { return None };
@@ -37,7 +43,15 @@ impl Executor<'_> {
                 Some(group)
             }
             Op::BranchTable { targets, index } => {
-                self.check_defined(cta, w, *index, active, pc, FaultKind::UninitializedBranch, "the branch index");
+                self.check_defined(
+                    cta,
+                    w,
+                    *index,
+                    active,
+                    pc,
+                    FaultKind::UninitializedBranch,
+                    "the branch index",
+                );
                 if active != group.mask {
                     self.split(cta, w, &mut group, active);
                 }

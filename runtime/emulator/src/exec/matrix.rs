@@ -18,7 +18,12 @@ impl Executor<'_> {
         // One undefined element makes rows and columns undefined; the whole result
         // is marked, since tiles are read and written whole.
         let undefined = self.strict
-            && mma.a.iter().chain(&mma.b).chain(&mma.c).any(|slot| warp.undefined_lanes(*slot) & members != 0);
+            && mma
+                .a
+                .iter()
+                .chain(&mma.b)
+                .chain(&mma.c)
+                .any(|slot| warp.undefined_lanes(*slot) & members != 0);
         let regs = &warp.regs;
         let read = |part: Part, register: u32, lane: u32| {
             let slots = match part {
@@ -26,7 +31,10 @@ impl Executor<'_> {
                 Part::B => &mma.b,
                 Part::C => &mma.c,
             };
-            slots.get(register as usize).and_then(|slot| regs.get(*slot as usize)).map_or(0, |r| r[lane as usize])
+            slots
+                .get(register as usize)
+                .and_then(|slot| regs.get(*slot as usize))
+                .map_or(0, |r| r[lane as usize])
         };
         let mut results = vec![[0u64; 32]; mma.d.len()];
         mma.shape.multiply(&mut self.scratch, read, |register, lane, value| {
@@ -62,7 +70,9 @@ impl Executor<'_> {
         for lane in lanes_of(addressed) {
             let at = At { warp: w, lane, pc };
             let address = cta.warps[w].get(base, lane).wrapping_add_signed(moved.address.offset);
-            let Some((space, place)) = self.resolve(cta, at, moved.space, address, 16, 16, false) else { continue };
+            let Some((space, place)) = self.resolve(cta, at, moved.space, address, 16, 16, false) else {
+                continue;
+            };
             if space != Space::Shared {
                 self.fault(cta, at, FaultKind::OutOfBounds, Some(address), || {
                     "`ldmatrix` reads shared memory only".to_owned()
@@ -95,7 +105,14 @@ impl Executor<'_> {
         }
     }
 
-    pub(super) fn store_matrix(&mut self, cta: &mut Cta, w: usize, members: u32, pc: u32, moved: &MatrixMove) {
+    pub(super) fn store_matrix(
+        &mut self,
+        cta: &mut Cta,
+        w: usize,
+        members: u32,
+        pc: u32,
+        moved: &MatrixMove,
+    ) {
         let matrices = moved.registers.len();
         let base = moved.address.base;
         let lanes = (8 * matrices).min(32);
@@ -105,7 +122,9 @@ impl Executor<'_> {
         for giver in lanes_of(addressed) {
             let at = At { warp: w, lane: giver, pc };
             let address = cta.warps[w].get(base, giver).wrapping_add_signed(moved.address.offset);
-            let Some((space, place)) = self.resolve(cta, at, moved.space, address, 16, 16, true) else { continue };
+            let Some((space, place)) = self.resolve(cta, at, moved.space, address, 16, 16, true) else {
+                continue;
+            };
             if space != Space::Shared {
                 self.fault(cta, at, FaultKind::OutOfBounds, Some(address), || {
                     "`stmatrix` writes shared memory only".to_owned()
@@ -135,7 +154,8 @@ impl Executor<'_> {
 
     pub(super) fn transpose(&mut self, cta: &mut Cta, w: usize, members: u32, dst: Slot, a: Slot) {
         let warp = &mut cta.warps[w];
-        let source: [(u64, u8); 32] = std::array::from_fn(|lane| (warp.get(a, lane), warp.undefined_bytes(a, lane)));
+        let source: [(u64, u8); 32] =
+            std::array::from_fn(|lane| (warp.get(a, lane), warp.undefined_bytes(a, lane)));
         for lane in lanes_of(members) {
             let (mut value, mut undefined) = (0, 0);
             for half in 0..2 {
@@ -155,7 +175,15 @@ impl Executor<'_> {
         let per = element.per_register();
         let (rows, columns) = (shape.rows(moved.part), shape.columns(moved.part));
         for slot in [moved.address.base, moved.stride] {
-            self.check_defined(cta, w, slot, members, pc, FaultKind::UninitializedAddress, "the matrix address");
+            self.check_defined(
+                cta,
+                w,
+                slot,
+                members,
+                pc,
+                FaultKind::UninitializedAddress,
+                "the matrix address",
+            );
         }
         let count = rows * columns;
         let (mut global, mut shared) = (0u64, 0u64);

@@ -149,7 +149,8 @@ impl Executor<'_> {
                     self.race(cta, at, space, address, bytes, access);
                     self.check_flight(cta, at, address, bytes.into(), false);
                 }
-                let undefined = if self.strict { undefined_of(&cta.shared_defined, address, bytes) } else { 0 };
+                let undefined =
+                    if self.strict { undefined_of(&cta.shared_defined, address, bytes) } else { 0 };
                 (little_endian(&cta.shared, address, bytes), undefined)
             }
             Space::Local => {
@@ -161,7 +162,9 @@ impl Executor<'_> {
             Space::Param => (little_endian(self.params, address, bytes), 0),
             Space::Const => (little_endian(self.constants, address, bytes), 0),
             _ => {
-                let Ok((allocation, offset)) = self.global.locate(address, bytes.into()) else { return (0, 0) };
+                let Ok((allocation, offset)) = self.global.locate(address, bytes.into()) else {
+                    return (0, 0);
+                };
                 if !self.deferred_pages.is_empty() && self.deferred_pages.contains(&(address / PAGE)) {
                     self.needs_serial = true;
                 }
@@ -233,7 +236,15 @@ impl Executor<'_> {
 
     /// Tells the race detector of an access and reports what it conflicts with.
     #[inline]
-    pub(super) fn race(&mut self, cta: &mut Cta, at: At, space: Space, address: u64, bytes: u8, access: Access) {
+    pub(super) fn race(
+        &mut self,
+        cta: &mut Cta,
+        at: At,
+        space: Space,
+        address: u64,
+        bytes: u8,
+        access: Access,
+    ) {
         if !self.strict {
             return;
         }
@@ -269,7 +280,15 @@ impl Executor<'_> {
         }
     }
 
-    fn report_race(&mut self, cta: &Cta, at: At, space: Space, address: u64, access: Access, conflict: &Conflict) {
+    fn report_race(
+        &mut self,
+        cta: &Cta,
+        at: At,
+        space: Space,
+        address: u64,
+        access: Access,
+        conflict: &Conflict,
+    ) {
         let threads = cta.threads.max(1);
         let (other_cta, other) = (conflict.other.thread / threads, conflict.other.thread % threads);
         let kind = match space {
@@ -361,7 +380,15 @@ impl Executor<'_> {
     }
 
     pub(super) fn load(&mut self, cta: &mut Cta, w: usize, active: u32, pc: u32, load: &Load) {
-        self.check_defined(cta, w, load.address.base, active, pc, FaultKind::UninitializedAddress, "the address");
+        self.check_defined(
+            cta,
+            w,
+            load.address.base,
+            active,
+            pc,
+            FaultKind::UninitializedAddress,
+            "the address",
+        );
         let total = u64::from(load.bytes) * load.dst.len() as u64;
         let access = access_of(load.order, false);
         let (mut global, mut shared) = (Addresses::new(), Addresses::new());
@@ -402,7 +429,15 @@ impl Executor<'_> {
     }
 
     pub(super) fn store(&mut self, cta: &mut Cta, w: usize, active: u32, pc: u32, store: &Store) {
-        self.check_defined(cta, w, store.address.base, active, pc, FaultKind::UninitializedAddress, "the address");
+        self.check_defined(
+            cta,
+            w,
+            store.address.base,
+            active,
+            pc,
+            FaultKind::UninitializedAddress,
+            "the address",
+        );
         let total = u64::from(store.bytes) * store.src.len() as u64;
         let access = access_of(store.order, true);
         let (mut global, mut shared) = (Addresses::new(), Addresses::new());
@@ -410,7 +445,8 @@ impl Executor<'_> {
         let stored = ((1u16 << store.bytes) - 1) as u8;
         for lane in lanes_of(active) {
             let at = At { warp: w, lane, pc };
-            let address = cta.warps[w].get(store.address.base, lane).wrapping_add_signed(store.address.offset);
+            let address =
+                cta.warps[w].get(store.address.base, lane).wrapping_add_signed(store.address.offset);
             let Some((space, place)) = self.resolve(cta, at, store.space, address, total, total, true) else {
                 continue;
             };
@@ -448,7 +484,15 @@ impl Executor<'_> {
         pc: u32,
         atomic: &crate::decode::inst::Atomic,
     ) {
-        self.check_defined(cta, w, atomic.address.base, active, pc, FaultKind::UninitializedAddress, "the address");
+        self.check_defined(
+            cta,
+            w,
+            atomic.address.base,
+            active,
+            pc,
+            FaultKind::UninitializedAddress,
+            "the address",
+        );
         let bytes = atomic.ty.bytes();
         let (mut global, mut shared) = (Addresses::new(), Addresses::new());
         // The order of the lanes is open: the schedule rotates it.
@@ -459,7 +503,8 @@ impl Executor<'_> {
                 continue;
             }
             let at = At { warp: w, lane, pc };
-            let address = cta.warps[w].get(atomic.address.base, lane).wrapping_add_signed(atomic.address.offset);
+            let address =
+                cta.warps[w].get(atomic.address.base, lane).wrapping_add_signed(atomic.address.offset);
             let Some((space, place)) =
                 self.resolve(cta, at, atomic.space, address, bytes.into(), bytes.into(), true)
             else {
@@ -526,7 +571,15 @@ impl Executor<'_> {
         }
     }
 
-    pub(super) fn copy_local(&mut self, cta: &mut Cta, w: usize, active: u32, from: u32, to: u32, bytes: u32) {
+    pub(super) fn copy_local(
+        &mut self,
+        cta: &mut Cta,
+        w: usize,
+        active: u32,
+        from: u32,
+        to: u32,
+        bytes: u32,
+    ) {
         for lane in lanes_of(active) {
             let start = (w * 32 + lane) * cta.local_bytes as usize;
             let (from, to) = (start + from as usize, start + to as usize);

@@ -141,9 +141,7 @@ impl MmaShape {
             (F16, F16) => half_sums && self.c == self.d && matches!(shape, (16, 8, 8 | 16)),
             (Bf16, Bf16) => (self.c, self.d) == (F32, F32) && matches!(shape, (16, 8, 8 | 16)),
             (Tf32, Tf32) => (self.c, self.d) == (F32, F32) && matches!(shape, (16, 8, 4 | 8)),
-            (F64, F64) => {
-                (self.c, self.d) == (F64, F64) && matches!(shape, (8, 8, 4) | (16, 8, 4 | 8 | 16))
-            }
+            (F64, F64) => (self.c, self.d) == (F64, F64) && matches!(shape, (8, 8, 4) | (16, 8, 4 | 8 | 16)),
             (a, b) if fp8(a) && fp8(b) => half_sums && self.c == self.d && matches!(shape, (16, 8, 16 | 32)),
             (S8 | U8, S8 | U8) => {
                 (self.c, self.d) == (S32, S32) && matches!(shape, (8, 8, 16) | (16, 8, 16 | 32))

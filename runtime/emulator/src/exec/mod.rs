@@ -306,7 +306,13 @@ impl<'a> Executor<'a> {
             }
             Op::Map4 { f, d, a, b, c, e } => {
                 let regs = &warp.regs;
-                f(&regs[*a as usize], &regs[*b as usize], &regs[*c as usize], &regs[*e as usize], &mut result);
+                f(
+                    &regs[*a as usize],
+                    &regs[*b as usize],
+                    &regs[*c as usize],
+                    &regs[*e as usize],
+                    &mut result,
+                );
                 self.finish(warp, *d, [*a, *b, *c, *e], &result, active, width, rule);
             }
             Op::Convert { f, d, a } => {
@@ -323,8 +329,12 @@ impl<'a> Executor<'a> {
                 let mut flags: Lanes = [0; 32];
                 for lane in 0..32 {
                     let flag = carry.reads && warp.get(carry.flag, lane) != 0;
-                    let (value, out) =
-                        (carry.function)(warp.get(carry.a, lane), warp.get(carry.b, lane), warp.get(carry.c, lane), flag);
+                    let (value, out) = (carry.function)(
+                        warp.get(carry.a, lane),
+                        warp.get(carry.b, lane),
+                        warp.get(carry.c, lane),
+                        flag,
+                    );
                     result[lane] = value;
                     flags[lane] = out.into();
                 }

@@ -91,7 +91,8 @@ fn propagate(warp: &Warp, sources: [Slot; 4], lane: usize, width: u8, rule: Shad
             // A byte of the other operand may force the result.
             let neutral = |value: u64| if rule == Shadow::And { value } else { !value };
             let forced = |value: u64, undefined: u8| !collapse(neutral(value)) & !undefined;
-            (undefined[0] & !forced(value(1), undefined[1]) | undefined[1] & !forced(value(0), undefined[0])) & full
+            (undefined[0] & !forced(value(1), undefined[1]) | undefined[1] & !forced(value(0), undefined[0]))
+                & full
         }
         Shadow::Halves => {
             let low = if union & 0b0011 != 0 { 0b0011 } else { 0 };
@@ -141,7 +142,11 @@ fn propagate(warp: &Warp, sources: [Slot; 4], lane: usize, width: u8, rule: Shad
         }
         Shadow::Extend { from, signed } => {
             let kept = undefined[0] & width_mask(from);
-            if signed && from > 0 && kept >> (from - 1) & 1 == 1 { (kept | !width_mask(from)) & full } else { kept }
+            if signed && from > 0 && kept >> (from - 1) & 1 == 1 {
+                (kept | !width_mask(from)) & full
+            } else {
+                kept
+            }
         }
     }
 }

@@ -38,7 +38,15 @@ impl Executor<'_> {
         let whole = op.whole_warp();
         let lane = group.mask.trailing_zeros() as usize;
         let at = At { warp: w, lane, pc };
-        self.check_defined(cta, w, mask_slot, group.mask, pc, FaultKind::UninitializedBranch, "the member mask");
+        self.check_defined(
+            cta,
+            w,
+            mask_slot,
+            group.mask,
+            pc,
+            FaultKind::UninitializedBranch,
+            "the member mask",
+        );
         // Lanes with different masks are different meetings.
         let mask = cta.warps[w].get(mask_slot, lane) as u32;
         let same = lanes_of(group.mask)
@@ -70,7 +78,8 @@ impl Executor<'_> {
                             Some(crate::decode::inst::Op::Warp { op: WarpOp::Barrier, .. })
                         )))
         };
-        let present = warp.groups.iter().filter(|other| here(other)).fold(group.mask, |lanes, g| lanes | g.mask);
+        let present =
+            warp.groups.iter().filter(|other| here(other)).fold(group.mask, |lanes, g| lanes | g.mask);
         if needed & !present != 0 {
             group.state = State::Sync(mask);
             cta.warps[w].groups.push(group);
@@ -145,7 +154,8 @@ impl Executor<'_> {
             WarpOp::Match { all, dst, valid, a } => {
                 let warp = &mut cta.warps[w];
                 let undefined = if warp.undefined_lanes(*a) & members != 0 { 0xf } else { 0 };
-                let values: Vec<(usize, u64)> = lanes_of(members).map(|lane| (lane, warp.get(*a, lane))).collect();
+                let values: Vec<(usize, u64)> =
+                    lanes_of(members).map(|lane| (lane, warp.get(*a, lane))).collect();
                 for (lane, value) in &values {
                     let same = values
                         .iter()
@@ -190,7 +200,15 @@ impl Executor<'_> {
     }
 
     /// `shfl.sync`: c holds the segment mask (bits 8..12) and the clamp (0..4).
-    fn shuffle(&mut self, cta: &mut Cta, w: usize, members: u32, pc: u32, mode: ShuffleMode, slots: [Slot; 5]) {
+    fn shuffle(
+        &mut self,
+        cta: &mut Cta,
+        w: usize,
+        members: u32,
+        pc: u32,
+        mode: ShuffleMode,
+        slots: [Slot; 5],
+    ) {
         let [dst, valid, a, b, c] = slots;
         let warp = &cta.warps[w];
         let mut results = [(0u64, 0u8, false); 32];
@@ -220,7 +238,8 @@ impl Executor<'_> {
                 inactive = Some((lane, source));
             }
             let control_undefined = warp.undefined_bytes(b, lane) | warp.undefined_bytes(c, lane);
-            let undefined = if !taken || control_undefined != 0 { 0xf } else { warp.undefined_bytes(a, source) & 0xf };
+            let undefined =
+                if !taken || control_undefined != 0 { 0xf } else { warp.undefined_bytes(a, source) & 0xf };
             results[lane] = (warp.get(a, source), undefined, inside);
         }
         if let Some((lane, source)) = inactive

@@ -191,7 +191,14 @@ impl Cta {
     }
 }
 
-fn special_value(special: Special, geometry: &Geometry, place: [u32; 3], cta: u32, first: u32, lane: u32) -> u64 {
+fn special_value(
+    special: Special,
+    geometry: &Geometry,
+    place: [u32; 3],
+    cta: u32,
+    first: u32,
+    lane: u32,
+) -> u64 {
     let thread = first + lane;
     let [bx, by, _] = geometry.block;
     let value = match special {

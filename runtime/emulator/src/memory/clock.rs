@@ -97,12 +97,13 @@ impl ThreadClock {
         let (other_cta, other) = (record.thread / size, record.thread % size);
         if other_cta == cta {
             return record.epoch < self.epoch
-                || self
-                    .known
-                    .as_ref()
-                    .is_some_and(|known| known.get(other as usize).is_some_and(|clock| *clock > record.clock));
+                || self.known.as_ref().is_some_and(|known| {
+                    known.get(other as usize).is_some_and(|clock| *clock > record.clock)
+                });
         }
-        let Some(foreign) = self.others.as_ref().and_then(|others| others.get(&other_cta)) else { return false };
+        let Some(foreign) = self.others.as_ref().and_then(|others| others.get(&other_cta)) else {
+            return false;
+        };
         record.epoch < foreign.epoch || foreign.clocks.get(&other).is_some_and(|clock| *clock > record.clock)
     }
 

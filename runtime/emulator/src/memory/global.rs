@@ -61,7 +61,12 @@ impl Default for GlobalMemory {
 
 impl GlobalMemory {
     /// Allocates `bytes`, zeroed; with `defined` reading them is no error.
-    pub fn allocate(&mut self, bytes: u64, defined: bool, name: impl Into<String>) -> Result<u64, MemoryError> {
+    pub fn allocate(
+        &mut self,
+        bytes: u64,
+        defined: bool,
+        name: impl Into<String>,
+    ) -> Result<u64, MemoryError> {
         let too_large = || MemoryError::TooLarge(bytes);
         let len = usize::try_from(bytes).map_err(|_| too_large())?;
         let mut content = Vec::new();
@@ -70,7 +75,10 @@ impl GlobalMemory {
         let map = if defined { None } else { Some(vec![0; len.div_ceil(64)]) };
         let base = self.next;
         // At least a page between allocations: neighbours are out of bounds.
-        let span = bytes.checked_next_multiple_of(PAGE).and_then(|span| span.checked_add(PAGE)).ok_or_else(too_large)?;
+        let span = bytes
+            .checked_next_multiple_of(PAGE)
+            .and_then(|span| span.checked_add(PAGE))
+            .ok_or_else(too_large)?;
         self.next = base.checked_add(span).ok_or_else(too_large)?;
         self.live_bytes += bytes;
         self.allocations.push(Allocation {
@@ -118,7 +126,12 @@ impl GlobalMemory {
         }
     }
 
-    fn range(&self, base: u64, offset: u64, bytes: u64) -> Result<(usize, std::ops::Range<usize>), MemoryError> {
+    fn range(
+        &self,
+        base: u64,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<(usize, std::ops::Range<usize>), MemoryError> {
         let index = self.index_of(base)?;
         let len = self.allocations[index].len;
         let end = offset.checked_add(bytes).filter(|end| *end <= len);
@@ -193,10 +206,7 @@ mod tests {
         assert_eq!(memory.find(a + 100), None);
         memory.write(b, 4, &[1, 2, 3, 4]).unwrap();
         assert_eq!(memory.allocation(1).unwrap().defined, Some(vec![0xf0]));
-        assert_eq!(
-            memory.write(b, 5, &[0; 4]),
-            Err(MemoryError::OutOfRange { offset: 5, bytes: 4, len: 8 })
-        );
+        assert_eq!(memory.write(b, 5, &[0; 4]), Err(MemoryError::OutOfRange { offset: 5, bytes: 4, len: 8 }));
         memory.free(a).unwrap();
         assert_eq!(memory.free(a), Err(MemoryError::NotAllocated(a)));
         assert!(memory.find(a + 5).is_some());

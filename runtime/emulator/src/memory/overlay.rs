@@ -203,7 +203,15 @@ impl<'m> Overlay<'m> {
 
     /// Writes up to 8 bytes; `defined` has a bit for each.
     #[inline]
-    pub fn write(&mut self, address: u64, allocation: usize, offset: u64, bytes: u8, value: u64, defined: u8) {
+    pub fn write(
+        &mut self,
+        address: u64,
+        allocation: usize,
+        offset: u64,
+        bytes: u8,
+        value: u64,
+        defined: u8,
+    ) {
         let Some(page) = self.page_mut(address, allocation, offset) else { return };
         let at = (offset % PAGE) as usize;
         let n = usize::from(bytes.min(8));

@@ -14,7 +14,11 @@ fn split(value: f64) -> (bool, u64, i32) {
     let bits = value.to_bits();
     let field = (bits >> 52 & 0x7ff) as i32;
     let fraction = bits & ((1 << 52) - 1);
-    if field == 0 { (bits >> 63 == 1, fraction, -1074) } else { (bits >> 63 == 1, fraction | 1 << 52, field - 1075) }
+    if field == 0 {
+        (bits >> 63 == 1, fraction, -1074)
+    } else {
+        (bits >> 63 == 1, fraction | 1 << 52, field - 1075)
+    }
 }
 
 /// The sign of `sum(a * b)` over finite values, computed without rounding.

@@ -133,7 +133,8 @@ pub fn narrow(value: f64, format: Format, round: Round) -> u64 {
         }
         return format.infinity() | if negative { format.sign() } else { 0 };
     }
-    let (mantissa, exponent) = if field == 0 { (fraction, -1074) } else { (fraction | 1 << 52, field - 1075) };
+    let (mantissa, exponent) =
+        if field == 0 { (fraction, -1074) } else { (fraction | 1 << 52, field - 1075) };
     pack(negative, mantissa, exponent, false, format, round)
 }
 

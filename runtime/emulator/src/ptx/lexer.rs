@@ -189,8 +189,8 @@ impl<'s> Lexer<'s> {
                 self.at += 1;
                 Ok(Token::Text(text))
             }
-            b',' | b';' | b':' | b'{' | b'}' | b'[' | b']' | b'(' | b')' | b'@' | b'!' | b'+' | b'-' | b'|'
-            | b'<' | b'>' | b'=' | b'~' | b'*' => {
+            b',' | b';' | b':' | b'{' | b'}' | b'[' | b']' | b'(' | b')' | b'@' | b'!' | b'+' | b'-'
+            | b'|' | b'<' | b'>' | b'=' | b'~' | b'*' => {
                 self.at += 1;
                 Ok(Token::Punct(byte))
             }

@@ -132,7 +132,8 @@ impl<'s> Parser<'s> {
         }
         let pos = self.pos();
         let target = self.word("a target such as sm_80")?;
-        let digits = target.strip_prefix("sm_").unwrap_or("").trim_end_matches(|c: char| c.is_ascii_lowercase());
+        let digits =
+            target.strip_prefix("sm_").unwrap_or("").trim_end_matches(|c: char| c.is_ascii_lowercase());
         module.target = match digits.parse() {
             Ok(number) => number,
             Err(_) => return self.fail(pos, format!("unknown target `{target}`: expected sm_NN")),
@@ -156,7 +157,11 @@ impl<'s> Parser<'s> {
         let version = match self.next() {
             Token::F64(bits) => {
                 let tenths = (f64::from_bits(bits) * 10.0).round();
-                if (0.0..10000.0).contains(&tenths) { Some((tenths as u32 / 10, tenths as u32 % 10)) } else { None }
+                if (0.0..10000.0).contains(&tenths) {
+                    Some((tenths as u32 / 10, tenths as u32 % 10))
+                } else {
+                    None
+                }
             }
             _ => None,
         };
@@ -372,7 +377,8 @@ impl<'s> Parser<'s> {
                     let pos = self.pos();
                     let bytes = self.int("an alignment")?;
                     if !bytes.is_power_of_two() || bytes > 1 << 20 {
-                        return self.fail(pos, format!("the alignment {bytes} is not a power of two below 2^20"));
+                        return self
+                            .fail(pos, format!("the alignment {bytes} is not a power of two below 2^20"));
                     }
                     align = Some(bytes);
                 }

@@ -148,7 +148,8 @@ impl Faults {
     /// builds it when it is the first there.
     pub fn report(&mut self, kind: FaultKind, pc: u32, other_pc: u32, make: impl FnOnce() -> Fault) {
         // A race is one place whichever side came last.
-        let (low, high) = if other_pc == u32::MAX { (pc, other_pc) } else { (pc.min(other_pc), pc.max(other_pc)) };
+        let (low, high) =
+            if other_pc == u32::MAX { (pc, other_pc) } else { (pc.min(other_pc), pc.max(other_pc)) };
         let key = (kind, low, high);
         if let Some(at) = self.index.get(&key) {
             self.list[*at].count += 1;
@@ -169,7 +170,8 @@ impl Faults {
             let before = self.list.len();
             self.report(kind, pc, other, || first.take().unwrap_or_else(|| unreachable_fault(kind, pc)));
             if self.list.len() == before {
-                let (low, high) = if other == u32::MAX { (pc, other) } else { (pc.min(other), pc.max(other)) };
+                let (low, high) =
+                    if other == u32::MAX { (pc, other) } else { (pc.min(other), pc.max(other)) };
                 if let Some(at) = self.index.get(&(kind, low, high)) {
                     self.list[*at].count += count - 1;
                 }
@@ -192,5 +194,13 @@ pub fn is_race(kind: FaultKind) -> bool {
 }
 
 fn unreachable_fault(kind: FaultKind, pc: u32) -> Fault {
-    Fault { kind, pc, thread: ThreadPlace::default(), address: None, message: String::new(), others: Vec::new(), count: 1 }
+    Fault {
+        kind,
+        pc,
+        thread: ThreadPlace::default(),
+        address: None,
+        message: String::new(),
+        others: Vec::new(),
+        count: 1,
+    }
 }

@@ -47,9 +47,9 @@ impl Fault {
     pub fn json(&self, kernel: &Kernel) -> serde_json::Value {
         let at = |pc: u32| {
             let place = kernel.places.get(pc as usize);
-            let source = place.and_then(|place| place.loc).map(|(file, line)| {
-                serde_json::json!({ "file": kernel.files.get(file as usize), "line": line })
-            });
+            let source = place.and_then(|place| place.loc).map(
+                |(file, line)| serde_json::json!({ "file": kernel.files.get(file as usize), "line": line }),
+            );
             serde_json::json!({
                 "line": place.map(|place| place.pos.line),
                 "text": place.map(|place| kernel.line_text(place.pos.line)),

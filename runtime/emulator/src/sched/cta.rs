@@ -100,7 +100,11 @@ fn hostile(exec: &mut Executor<'_>, cta: &mut Cta) -> bool {
     let most_groups = [4, 2, 32][(seed / 5 % 3) as usize];
     let sticky = seed / 15 % 2 == 1;
     let count = cta.warps.len();
-    let start = if sticky && cta.random.below(64) != 0 { cta.last_warp } else { cta.random.below(count as u32) as usize };
+    let start = if sticky && cta.random.below(64) != 0 {
+        cta.last_warp
+    } else {
+        cta.random.below(count as u32) as usize
+    };
     for step in 0..count {
         let w = (start + step) % count;
         let ready: Vec<usize> = cta.warps[w]
@@ -192,11 +196,8 @@ fn deadlock(exec: &mut Executor<'_>, cta: &Cta) {
 }
 
 fn limit(exec: &mut Executor<'_>, cta: &Cta) {
-    let Some((w, group)) = cta
-        .warps
-        .iter()
-        .enumerate()
-        .find_map(|(w, warp)| warp.groups.first().map(|group| (w, group)))
+    let Some((w, group)) =
+        cta.warps.iter().enumerate().find_map(|(w, warp)| warp.groups.first().map(|group| (w, group)))
     else {
         return;
     };

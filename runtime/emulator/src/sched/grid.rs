@@ -46,7 +46,14 @@ impl<'a> Job<'a> {
     where
         'a: 'm,
     {
-        Executor::new(self.kernel, self.geometry, self.options, self.params, self.constants, Overlay::new(memory))
+        Executor::new(
+            self.kernel,
+            self.geometry,
+            self.options,
+            self.params,
+            self.constants,
+            Overlay::new(memory),
+        )
     }
 
     fn cta(&self) -> Cta {
@@ -78,7 +85,14 @@ fn workers(options: &Options) -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn run_one(job: &Job<'_>, memory: &GlobalMemory, state: &mut Cta, index: u32, defer: bool, counters: &mut Counters) -> CtaResult {
+fn run_one(
+    job: &Job<'_>,
+    memory: &GlobalMemory,
+    state: &mut Cta,
+    index: u32,
+    defer: bool,
+    counters: &mut Counters,
+) -> CtaResult {
     let mut exec = job.executor(memory);
     exec.defer = defer;
     job.start(state, index);

@@ -42,11 +42,18 @@ pub struct LaunchShadow {
 
 impl LaunchShadow {
     /// Checks a CTA's accesses against those of the CTAs before it, then adds them.
-    pub fn check(&mut self, memory: &GlobalMemory, geometry: &Geometry, changes: &Changes, faults: &mut Faults) {
+    pub fn check(
+        &mut self,
+        memory: &GlobalMemory,
+        geometry: &Geometry,
+        changes: &Changes,
+        faults: &mut Faults,
+    ) {
         let threads = geometry.threads();
         for page in &changes.pages {
             let known = self.pages.entry((page.allocation, page.start)).or_default();
-            let base = memory.allocation(page.allocation).map_or(0, |allocation| allocation.base) + page.start;
+            let base =
+                memory.allocation(page.allocation).map_or(0, |allocation| allocation.base) + page.start;
             page.shadow.for_each(|word, record, wrote| {
                 let cta = record.thread / threads;
                 if let Some((other, other_wrote)) = known.conflict(word, record, wrote, cta, threads) {
@@ -59,7 +66,14 @@ impl LaunchShadow {
 }
 
 impl LaunchPage {
-    fn conflict(&self, word: u32, new: &Record, wrote: bool, cta: u32, threads: u32) -> Option<(Brief, bool)> {
+    fn conflict(
+        &self,
+        word: u32,
+        new: &Record,
+        wrote: bool,
+        cta: u32,
+        threads: u32,
+    ) -> Option<(Brief, bool)> {
         let clashes = |old: &Brief, old_wrote: bool| {
             old.exists
                 && old.thread / threads != cta

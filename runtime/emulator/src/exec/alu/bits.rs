@@ -88,8 +88,12 @@ fn shift(base: &str, ty: Ty, mods: &mut Modifiers<'_>) -> Option<Alu> {
     match base {
         "shl" => {
             let function = match ty {
-                Ty::B16 => lanes2!(|a, n| if n as u32 > 15 { 0 } else { (a as u16).wrapping_shl(n as u32) as u64 }),
-                Ty::B32 => lanes2!(|a, n| if n as u32 > 31 { 0 } else { (a as u32).wrapping_shl(n as u32) as u64 }),
+                Ty::B16 => {
+                    lanes2!(|a, n| if n as u32 > 15 { 0 } else { (a as u16).wrapping_shl(n as u32) as u64 })
+                }
+                Ty::B32 => {
+                    lanes2!(|a, n| if n as u32 > 31 { 0 } else { (a as u32).wrapping_shl(n as u32) as u64 })
+                }
                 Ty::B64 => lanes2!(|a, n| if n as u32 > 63 { 0 } else { a.wrapping_shl(n as u32) }),
                 _ => return None,
             };
@@ -118,8 +122,9 @@ fn shift(base: &str, ty: Ty, mods: &mut Modifiers<'_>) -> Option<Alu> {
             let wrap = mods.choose(&[("wrap", true), ("clamp", false)])?;
             let function = match (left, wrap) {
                 (true, true) => lanes3!(|a, b, n| funnel(a, b) << (n & 31) >> 32),
-                (true, false) => lanes3!(|a, b, n| ((u128::from(funnel(a, b)) << (n as u32).min(32)) >> 32) as u32
-                    as u64),
+                (true, false) => {
+                    lanes3!(|a, b, n| ((u128::from(funnel(a, b)) << (n as u32).min(32)) >> 32) as u32 as u64)
+                }
                 (false, true) => lanes3!(|a, b, n| (funnel(a, b) >> (n & 31)) as u32 as u64),
                 (false, false) => lanes3!(|a, b, n| (funnel(a, b) >> (n as u32).min(32)) as u32 as u64),
             };

@@ -3,7 +3,9 @@
 use super::{Alu, Function, Lanes, Shadow};
 use crate::{
     decode::types::{Modifiers, Ty},
-    number::{BF16, E4M3, E5M2, F16, F32, F64, Format, Round, TF32, bf16_to_f32, f16_to_f32, narrow, pack, widen},
+    number::{
+        BF16, E4M3, E5M2, F16, F32, F64, Format, Round, TF32, bf16_to_f32, f16_to_f32, narrow, pack, widen,
+    },
 };
 
 /// A conversion of one value.
@@ -61,7 +63,8 @@ pub(super) fn select(mods: &mut Modifiers<'_>, width: u8) -> Option<Alu> {
         ("rmi", Round::Down),
         ("rpi", Round::Up),
     ]);
-    let (ftz, sat, finite, relu) = (mods.take("ftz"), mods.take("sat"), mods.take("satfinite"), mods.take("relu"));
+    let (ftz, sat, finite, relu) =
+        (mods.take("ftz"), mods.take("sat"), mods.take("satfinite"), mods.take("relu"));
     // Two-source forms.
     if matches!(dst, Ty::F16x2 | Ty::Bf16x2 | Ty::E4m3x2 | Ty::E5m2x2) && src == Ty::F32 {
         let function = Cvt2 { dst, round: round?, finite, relu };
@@ -77,8 +80,21 @@ pub(super) fn select(mods: &mut Modifiers<'_>, width: u8) -> Option<Alu> {
     } else {
         !pair_of_halves(src) && !pair_of_bytes(src)
     };
-    let scalar = |ty: Ty| !matches!(ty, Ty::Pred | Ty::B8 | Ty::B16 | Ty::B32 | Ty::B64 | Ty::B128 | Ty::U16x2
-        | Ty::S16x2 | Ty::F32x2 | Ty::Bf16x2);
+    let scalar = |ty: Ty| {
+        !matches!(
+            ty,
+            Ty::Pred
+                | Ty::B8
+                | Ty::B16
+                | Ty::B32
+                | Ty::B64
+                | Ty::B128
+                | Ty::U16x2
+                | Ty::S16x2
+                | Ty::F32x2
+                | Ty::Bf16x2
+        )
+    };
     if !legal || !scalar(dst) || !scalar(src) || (src == Ty::Tf32) || (dst == Ty::Tf32 && src != Ty::F32) {
         return None;
     }
@@ -204,7 +220,9 @@ impl Cvt {
             Ty::F64 => Value::Float(f64::from_bits(bits)),
             _ => {
                 let value = f32::from_bits(bits as u32);
-                Value::Float(if self.ftz && value.is_subnormal() { 0.0f32.copysign(value) } else { value }.into())
+                Value::Float(
+                    if self.ftz && value.is_subnormal() { 0.0f32.copysign(value) } else { value }.into(),
+                )
             }
         }
     }
@@ -246,14 +264,19 @@ impl Cvt {
         }
         let mut code = narrow(value, format, self.round);
         let overflow = value.is_finite() || self.finite;
-        if (self.finite || !format.ieee) && overflow && code & !format.sign() == format.infinity() && !value.is_nan() {
+        if (self.finite || !format.ieee)
+            && overflow
+            && code & !format.sign() == format.infinity()
+            && !value.is_nan()
+        {
             code = code & format.sign() | format.largest();
         }
         self.finish(code, format)
     }
 
     fn finish(&self, code: u64, format: Format) -> u64 {
-        let nan = code & !format.sign() > format.infinity() || (!format.ieee && code & !format.sign() == format.nan());
+        let nan = code & !format.sign() > format.infinity()
+            || (!format.ieee && code & !format.sign() == format.nan());
         let negative = code & format.sign() != 0;
         let mut code = code;
         if self.ftz && format == F32 && code & format.infinity() == 0 {

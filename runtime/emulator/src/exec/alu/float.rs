@@ -100,7 +100,11 @@ fn add32(a: f32, b: f32, round: Round) -> f32 {
 fn fma32(a: f32, b: f32, c: f32, round: Round) -> f32 {
     let product = f64::from(a) * f64::from(b);
     let sum = odd::add(product, c.into());
-    if round == Round::Down && sum == 0.0 && product == -f64::from(c) && c != 0.0 { -0.0 } else { to_f32(sum, round) }
+    if round == Round::Down && sum == 0.0 && product == -f64::from(c) && c != 0.0 {
+        -0.0
+    } else {
+        to_f32(sum, round)
+    }
 }
 
 #[inline(always)]
@@ -139,7 +143,11 @@ fn xor_sign(a: f32, b: f32, magnitude: f32) -> f32 {
 #[inline(always)]
 fn div_approx(a: f32, b: f32) -> f32 {
     if b.is_finite() && b.abs() > f32::from_bits(0x7e80_0000) {
-        return if a.is_finite() { f32::from_bits((a.to_bits() ^ b.to_bits()) & 0x8000_0000) } else { f32::NAN };
+        return if a.is_finite() {
+            f32::from_bits((a.to_bits() ^ b.to_bits()) & 0x8000_0000)
+        } else {
+            f32::NAN
+        };
     }
     a / b
 }
@@ -194,9 +202,10 @@ fn single(base: &str, mods: &mut Modifiers<'_>) -> Option<Alu> {
         _ if sat => None,
         "div" if approx => alu(Two(f32_2!(ftz, false, |a, b| div_approx(a, b)))),
         "div" if full => alu(Two(f32_2!(ftz, false, |a, b| a / b))),
-        "div" if round.is_some() => {
-            alu(Two(directed!(f32_2, |a, b| a / b, |a: f32, b: f32, r| to_f32(odd::div(a.into(), b.into()), r))))
-        }
+        "div" if round.is_some() => alu(Two(directed!(f32_2, |a, b| a / b, |a: f32, b: f32, r| to_f32(
+            odd::div(a.into(), b.into()),
+            r
+        )))),
         "rcp" if approx || round.is_some() => {
             alu(One(directed!(f32_1, |a| 1.0 / a, |a: f32, r| to_f32(odd::div(1.0, a.into()), r))))
         }
@@ -280,7 +289,9 @@ fn double(base: &str, mods: &mut Modifiers<'_>) -> Option<Alu> {
     }
     match base {
         "rcp" if approx && mods.take("ftz") => return alu(One(lanes1!(|a| high_word(a, |a| 1.0 / a)))),
-        "rsqrt" if approx && mods.take("ftz") => return alu(One(lanes1!(|a| high_word(a, |a| 1.0 / a.sqrt())))),
+        "rsqrt" if approx && mods.take("ftz") => {
+            return alu(One(lanes1!(|a| high_word(a, |a| 1.0 / a.sqrt()))));
+        }
         "rsqrt" if approx => return alu(One(lanes1!(|a| bits(1.0 / d(a).sqrt())))),
         _ if approx => return None,
         _ => {}
@@ -289,7 +300,9 @@ fn double(base: &str, mods: &mut Modifiers<'_>) -> Option<Alu> {
         "add" => alu(Two(directed!(lanes2, |a, b| a + b, exact::add))),
         "sub" => alu(Two(directed!(lanes2, |a, b| a - b, sub))),
         "mul" => alu(Two(directed!(lanes2, |a, b| a * b, exact::mul))),
-        "fma" | "mad" if round.is_some() => alu(Three(directed!(lanes3, |a, b, c| a.mul_add(b, c), exact::fma))),
+        "fma" | "mad" if round.is_some() => {
+            alu(Three(directed!(lanes3, |a, b, c| a.mul_add(b, c), exact::fma)))
+        }
         "div" if round.is_some() => alu(Two(directed!(lanes2, |a, b| a / b, exact::div))),
         "rcp" if round.is_some() => alu(One(directed!(lanes1, |a| 1.0 / a, reciprocal))),
         "sqrt" if round.is_some() => alu(One(directed!(lanes1, |a| a.sqrt(), exact::sqrt))),
@@ -372,7 +385,6 @@ fn pairs(base: &str, mods: &mut Modifiers<'_>) -> Option<Alu> {
                     output::<true, false>($e)
                 }))
             } else {
-                #[allow(unused)]
                 lanes3!(|$a, $b, $c| each($a, $b, $c, |$a, $b, $c| output::<false, false>($e)))
             }
         };

@@ -198,7 +198,11 @@ pub(super) fn select(base: &str, ty: Ty, mods: &mut Modifiers<'_>) -> Option<Alu
                 elements!(lanes2, bf, pair, finish, |a, b| (a, b, 0u64), |a, b, _| xor_sign(a, b, smaller))
             }
             ("min", true, true) => {
-                elements!(lanes2, bf, pair, finish, |a, b| (a, b, 0u64), |a, b, _| xor_sign(a, b, smaller_nan))
+                elements!(lanes2, bf, pair, finish, |a, b| (a, b, 0u64), |a, b, _| xor_sign(
+                    a,
+                    b,
+                    smaller_nan
+                ))
             }
             (_, false, false) => elements!(lanes2, bf, pair, finish, |a, b| (a, b, 0u64), larger),
             (_, true, false) => elements!(lanes2, bf, pair, finish, |a, b| (a, b, 0u64), larger_nan),
@@ -214,7 +218,9 @@ pub(super) fn select(base: &str, ty: Ty, mods: &mut Modifiers<'_>) -> Option<Alu
     let finish = finish_of(mods)?;
     match base {
         "add" => alu(Two(elements!(lanes2, bf, pair, finish, |a, b| (a, b, 0u64), |a, b, _| odd::add(a, b)))),
-        "sub" => alu(Two(elements!(lanes2, bf, pair, finish, |a, b| (a, b, 0u64), |a, b, _| odd::add(a, -b)))),
+        "sub" => {
+            alu(Two(elements!(lanes2, bf, pair, finish, |a, b| (a, b, 0u64), |a, b, _| odd::add(a, -b))))
+        }
         "mul" => alu(Two(elements!(lanes2, bf, pair, finish, |a, b| (a, b, 0u64), |a, b, _| a * b))),
         "fma" => alu(Three(elements!(lanes3, bf, pair, finish, |a, b, c| (a, b, c), odd::fma))),
         _ => None,

@@ -56,9 +56,10 @@ pub(super) fn select(base: &str, ty: Ty, mods: &mut Modifiers<'_>) -> Option<Alu
         // The ISA leaves x / 0 open; this is what the hardware gives.
         "div" => two(int2!(ty, |a, b| if b == 0 { !0 } else { a.wrapping_div(b) })?),
         "rem" => two(int2!(ty, |a, b| if b == 0 { a } else { a.wrapping_rem(b) })?),
-        "abs" if ty.signed() => {
-            Some(Alu::uniform(One(int1!(ty, |a| if (a as i64) < 0 { (0 as T).wrapping_sub(a) } else { a })?), ty))
-        }
+        "abs" if ty.signed() => Some(Alu::uniform(
+            One(int1!(ty, |a| if (a as i64) < 0 { (0 as T).wrapping_sub(a) } else { a })?),
+            ty,
+        )),
         "neg" if ty.signed() => Some(Alu::uniform(One(int1!(ty, |a| (0 as T).wrapping_sub(a))?), ty)),
         "sad" => Some(Alu::uniform(Three(int3!(ty, |a, b, c| c.wrapping_add(a.abs_diff(b) as T))?), ty)),
         "mul" => {
@@ -88,19 +89,22 @@ pub(super) fn select(base: &str, ty: Ty, mods: &mut Modifiers<'_>) -> Option<Alu
             let function = match part {
                 Part::Low => int3!(ty, |a, b, c| a.wrapping_mul(b).wrapping_add(c))?,
                 Part::High if sat => {
-                    int3!(ty, |a, b, c| ((((a as i128).wrapping_mul(b as i128)) >> T::BITS) as T).saturating_add(c))?
+                    int3!(ty, |a, b, c| ((((a as i128).wrapping_mul(b as i128)) >> T::BITS) as T)
+                        .saturating_add(c))?
                 }
-                Part::High => {
-                    int3!(ty, |a, b, c| ((((a as i128).wrapping_mul(b as i128)) >> T::BITS) as T).wrapping_add(c))?
-                }
+                Part::High => int3!(ty, |a, b, c| ((((a as i128).wrapping_mul(b as i128)) >> T::BITS) as T)
+                    .wrapping_add(c))?,
                 Part::Wide => {
                     let dst = wide(ty)?;
                     let function = match ty {
                         Ty::U16 => {
-                            lanes3!(|a, b, c| (a as u16 as u32 * b as u16 as u32).wrapping_add(c as u32) as u64)
+                            lanes3!(
+                                |a, b, c| (a as u16 as u32 * b as u16 as u32).wrapping_add(c as u32) as u64
+                            )
                         }
                         Ty::S16 => lanes3!(|a, b, c| (i32::from(a as i16) * i32::from(b as i16))
-                            .wrapping_add(c as i32) as u32 as u64),
+                            .wrapping_add(c as i32)
+                            as u32 as u64),
                         Ty::U32 => {
                             lanes3!(|a, b, c| (a as u32 as u64).wrapping_mul(b as u32 as u64).wrapping_add(c))
                         }

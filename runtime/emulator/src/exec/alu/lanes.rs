@@ -16,11 +16,7 @@ macro_rules! lanes1 {
 /// `lanes2!(|a, b| expression of u64)` as an [`F2`](super::F2).
 macro_rules! lanes2 {
     (|$a:ident, $b:ident| $e:expr) => {{
-        fn run(
-            x: &$crate::exec::alu::Lanes,
-            y: &$crate::exec::alu::Lanes,
-            d: &mut $crate::exec::alu::Lanes,
-        ) {
+        fn run(x: &$crate::exec::alu::Lanes, y: &$crate::exec::alu::Lanes, d: &mut $crate::exec::alu::Lanes) {
             for ((d, x), y) in d.iter_mut().zip(x).zip(y) {
                 let ($a, $b) = (*x, *y);
                 *d = $e;

@@ -18,7 +18,8 @@ pub struct Compare {
 }
 
 const ORDER: [&str; 18] = [
-    "eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan",
+    "eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu",
+    "num", "nan",
 ];
 
 macro_rules! int_compare {
@@ -133,7 +134,9 @@ pub fn compare(ty: Ty, mods: &mut Modifiers<'_>) -> Option<Compare> {
         Ty::F16x2 | Ty::Bf16x2 => {
             let (low, high) = match (ty, ftz) {
                 (Ty::F16x2, false) => (float_compare!(word, half), float_compare!(word, high_half)),
-                (Ty::F16x2, true) => (float_compare!(word, half_flushed), float_compare!(word, high_half_flushed)),
+                (Ty::F16x2, true) => {
+                    (float_compare!(word, half_flushed), float_compare!(word, high_half_flushed))
+                }
                 _ => (float_compare!(word, brain), float_compare!(word, high_brain)),
             };
             Some(Compare { ty, low: low?, high })
