@@ -76,7 +76,12 @@ fn own(body: &str) -> String {
 #[test]
 fn global_out_of_bounds() {
     caught(&ONE_WARP, &own("ld.global.u32 %r1, [%rd3+1000];"), FaultKind::OutOfBounds, "ld.global.u32");
-    caught(&ONE_WARP, &own("mov.u32 %r1, 0;\nst.global.u32 [%rd4-4], %r1;"), FaultKind::OutOfBounds, "st.global.u32");
+    caught(
+        &ONE_WARP,
+        &own("mov.u32 %r1, 0;\nst.global.u32 [%rd4-4], %r1;"),
+        FaultKind::OutOfBounds,
+        "st.global.u32",
+    );
     clean(&ONE_WARP, &own("ld.global.u32 %r1, [%rd3+896];\nst.global.u32 [%rd4+896], %r1;"));
 }
 
@@ -129,32 +134,52 @@ fn uninitialised_registers() {
     clean(&ONE_WARP, "mov.u32 %r9, 1;\nsetp.eq.u32 %p1, %r9, 3;\n@%p1 bra DONE;\nDONE:");
     caught(&ONE_WARP, "ld.global.u32 %r1, [%rd9];", FaultKind::UninitializedAddress, "[%rd9]");
     caught(&ONE_WARP, &own("st.global.u32 [%rd4], %r9;"), FaultKind::UninitializedStore, "st.global");
-    caught(&ONE_WARP, &own("add.u32 %r10, %r9, %t;\nst.shared.u32 [%r0], %r10;"), FaultKind::UninitializedStore, "st.shared");
+    caught(
+        &ONE_WARP,
+        &own("add.u32 %r10, %r9, %t;\nst.shared.u32 [%r0], %r10;"),
+        FaultKind::UninitializedStore,
+        "st.shared",
+    );
     clean(&ONE_WARP, &own("mov.u32 %r9, 1;\nadd.u32 %r10, %r9, %t;\nst.global.u32 [%rd4], %r10;"));
 }
 
 #[test]
 fn uninitialised_memory() {
     let sum = "add.u32 %r1, %r1, 1;\nst.global.u32 [%rd4], %r1;";
-    caught(&ONE_WARP, &own(&format!("ld.shared.u32 %r1, [%r0];\n{sum}")), FaultKind::UninitializedStore, "st.global");
+    caught(
+        &ONE_WARP,
+        &own(&format!("ld.shared.u32 %r1, [%r0];\n{sum}")),
+        FaultKind::UninitializedStore,
+        "st.global",
+    );
     clean(&ONE_WARP, &own(&format!("st.shared.u32 [%r0], %t;\nld.shared.u32 %r1, [%r0];\n{sum}")));
     // The output was never written: reading it back is the same fault.
-    caught(&ONE_WARP, &own(&format!("ld.global.u32 %r1, [%rd4];\n{sum}")), FaultKind::UninitializedStore, "st.global");
+    caught(
+        &ONE_WARP,
+        &own(&format!("ld.global.u32 %r1, [%rd4];\n{sum}")),
+        FaultKind::UninitializedStore,
+        "st.global",
+    );
 }
 
 #[test]
 fn undefined_bytes_are_told_apart() {
     // Half of a word is defined: using only that half is no fault.
-    let body = own(
-        "mov.u32 %r5, 7;\ncvt.u16.u32 %h1, %r5;\nst.shared.u16 [%r0], %h1;\nld.shared.u32 %r1, [%r0];\n\
-         and.b32 %r2, %r1, 65535;\nst.global.u32 [%rd4], %r2;",
-    );
+    let body =
+        own("mov.u32 %r5, 7;\ncvt.u16.u32 %h1, %r5;\nst.shared.u16 [%r0], %h1;\nld.shared.u32 %r1, [%r0];\n\
+         and.b32 %r2, %r1, 65535;\nst.global.u32 [%rd4], %r2;");
     clean(&ONE_WARP, &body);
     let shifted = body.replace("and.b32 %r2, %r1, 65535", "shr.u32 %r2, %r1, 8");
     caught(&ONE_WARP, &shifted, FaultKind::UninitializedStore, "st.global");
-    let unpacked = body.replace("and.b32 %r2, %r1, 65535;", "mov.b32 {%h2, %h3}, %r1;\ncvt.u32.u16 %r2, %h2;");
+    let unpacked =
+        body.replace("and.b32 %r2, %r1, 65535;", "mov.b32 {%h2, %h3}, %r1;\ncvt.u32.u16 %r2, %h2;");
     clean(&ONE_WARP, &unpacked);
-    caught(&ONE_WARP, &unpacked.replace("u16 %r2, %h2", "u16 %r2, %h3"), FaultKind::UninitializedStore, "st.global");
+    caught(
+        &ONE_WARP,
+        &unpacked.replace("u16 %r2, %h2", "u16 %r2, %h3"),
+        FaultKind::UninitializedStore,
+        "st.global",
+    );
 }
 
 #[test]
@@ -210,7 +235,11 @@ fn two_writers_of_a_word_and_of_its_bytes() {
 
 #[test]
 fn atomics_beside_plain_accesses() {
-    let body = |second: &str| own(&format!("mov.u32 %r1, 1;\nst.shared.u32 [%r0], %r1;\nbar.sync 0;\natom.shared.add.u32 %r2, [%s], 1;\n{second}"));
+    let body = |second: &str| {
+        own(&format!(
+            "mov.u32 %r1, 1;\nst.shared.u32 [%r0], %r1;\nbar.sync 0;\natom.shared.add.u32 %r2, [%s], 1;\n{second}"
+        ))
+    };
     clean(&TWO_WARPS, &body(""));
     clean(&TWO_WARPS, &body("bar.sync 0;\nld.shared.u32 %r3, [%s];"));
     caught(&TWO_WARPS, &body("ld.shared.u32 %r3, [%s];"), FaultKind::SharedRace, "atom.shared");
@@ -244,12 +273,17 @@ fn races_between_ctas() {
     // One CTA reads what another writes.
     caught(
         &CTAS,
-        &format!("{cell}st.global.u32 [%rd4], %t;\nxor.b32 %r1, %c, 1;\nmad.lo.u32 %r1, %r1, 32, %t;\nmul.wide.u32 %rd2, %r1, 4;\nadd.u64 %rd5, %rd1, %rd2;\nld.global.u32 %r2, [%rd5];"),
+        &format!(
+            "{cell}st.global.u32 [%rd4], %t;\nxor.b32 %r1, %c, 1;\nmad.lo.u32 %r1, %r1, 32, %t;\nmul.wide.u32 %rd2, %r1, 4;\nadd.u64 %rd5, %rd1, %rd2;\nld.global.u32 %r2, [%rd5];"
+        ),
         FaultKind::CtaRace,
         "ld.global.u32 %r2",
     );
     // Neighbouring bytes of one word are different memory.
-    clean(&CTAS, "setp.ne.u32 %p1, %t, 0;\n@%p1 bra DONE;\ncvt.u64.u32 %rd2, %c;\nadd.u64 %rd3, %rd1, %rd2;\nmov.u32 %r5, 3;\ncvt.u16.u32 %h1, %r5;\nst.global.u8 [%rd3], %h1;\nDONE:");
+    clean(
+        &CTAS,
+        "setp.ne.u32 %p1, %t, 0;\n@%p1 bra DONE;\ncvt.u64.u32 %rd2, %c;\nadd.u64 %rd3, %rd1, %rd2;\nmov.u32 %r5, 3;\ncvt.u16.u32 %h1, %r5;\nst.global.u8 [%rd3], %h1;\nDONE:",
+    );
 }
 
 #[test]
@@ -258,7 +292,12 @@ fn atomics_between_ctas() {
     clean(&CTAS, &zero("red.global.add.u32 [%rd0], 1;"));
     clean(&CTAS, &zero("atom.global.add.u32 %r1, [%rd0], 1;\nadd.u32 %r2, %r1, 1;"));
     // A plain store beside other CTAs' atomics, with the results unused and used.
-    caught(&CTAS, &zero("red.global.add.u32 [%rd0], 1;\nst.global.u32 [%rd0], %t;"), FaultKind::CtaRace, "st.global");
+    caught(
+        &CTAS,
+        &zero("red.global.add.u32 [%rd0], 1;\nst.global.u32 [%rd0], %t;"),
+        FaultKind::CtaRace,
+        "st.global",
+    );
     caught(
         &CTAS,
         &zero("atom.global.add.u32 %r1, [%rd0], 1;\nadd.u32 %r2, %r1, 1;\nst.global.u32 [%rd0], %r2;"),
@@ -291,17 +330,24 @@ fn barriers_that_some_threads_miss() {
     caught(&TWO_WARPS, some, FaultKind::BarrierExited, "bar.sync 0");
     clean(&TWO_WARPS, "setp.ge.u32 %p1, %t, 32;\n@%p1 bra DONE;\nbar.sync 1, 32;\nDONE:");
     // Each warp waits at a barrier of its own, for both.
-    let crossed = "setp.ge.u32 %p1, %t, 32;\n@%p1 bra OTHER;\nbar.sync 0;\nbra DONE;\nOTHER:\nbar.sync 1;\nDONE:";
+    let crossed =
+        "setp.ge.u32 %p1, %t, 32;\n@%p1 bra OTHER;\nbar.sync 0;\nbra DONE;\nOTHER:\nbar.sync 1;\nDONE:";
     caught(&TWO_WARPS, crossed, FaultKind::Deadlock, "bar.sync 1");
     caught(&TWO_WARPS, crossed, FaultKind::Deadlock, "bar.sync 0");
     caught(&ONE_WARP, "bar.sync 0, 64;", FaultKind::BadBarrier, "bar.sync 0, 64");
     caught(&ONE_WARP, "bar.sync 16;", FaultKind::BadBarrier, "bar.sync 16");
-    caught(&TWO_WARPS, "setp.ge.u32 %p1, %t, 32;\n@%p1 bra DONE;\nbar.sync 0, 64;\nDONE:", FaultKind::Deadlock, "bar.sync 0, 64");
+    caught(
+        &TWO_WARPS,
+        "setp.ge.u32 %p1, %t, 32;\n@%p1 bra DONE;\nbar.sync 0, 64;\nDONE:",
+        FaultKind::Deadlock,
+        "bar.sync 0, 64",
+    );
 }
 
 #[test]
 fn barriers_in_divergent_code() {
-    let body = "setp.ge.u32 %p1, %t, 16;\n@%p1 bra OTHER;\nbar.sync 0;\nbra DONE;\nOTHER:\nbar.sync 0;\nDONE:";
+    let body =
+        "setp.ge.u32 %p1, %t, 16;\n@%p1 bra OTHER;\nbar.sync 0;\nbra DONE;\nOTHER:\nbar.sync 0;\nDONE:";
     caught(&ONE_WARP, body, FaultKind::BarrierDivergence, "bar.sync 0");
     clean(&ONE_WARP, &body.replace("bar.sync", "barrier.sync"));
 }
@@ -309,7 +355,10 @@ fn barriers_in_divergent_code() {
 #[test]
 fn member_masks() {
     caught(&ONE_WARP, "shfl.sync.idx.b32 %r1, %t, 0, 31, 0xffff;", FaultKind::MemberMask, "shfl.sync");
-    clean(&ONE_WARP, "setp.ge.u32 %p1, %t, 16;\n@%p1 bra DONE;\nshfl.sync.idx.b32 %r1, %t, 0, 31, 0xffff;\nDONE:");
+    clean(
+        &ONE_WARP,
+        "setp.ge.u32 %p1, %t, 16;\n@%p1 bra DONE;\nshfl.sync.idx.b32 %r1, %t, 0, 31, 0xffff;\nDONE:",
+    );
     // Half of the warp leaves, the mask names all of it.
     caught(
         &ONE_WARP,
@@ -368,7 +417,12 @@ fn asynchronous_copies() {
     caught(&TWO_WARPS, &racy, FaultKind::AsyncInFlight, "ld.shared.u32");
     caught(&TWO_WARPS, &racy, FaultKind::AsyncInFlight, "cp.async.cg");
     // Committed, but one group may still be pending.
-    caught(&TWO_WARPS, &copies("cp.async.commit_group;\ncp.async.wait_group 1;", 0), FaultKind::AsyncInFlight, "ld.shared.u32");
+    caught(
+        &TWO_WARPS,
+        &copies("cp.async.commit_group;\ncp.async.wait_group 1;", 0),
+        FaultKind::AsyncInFlight,
+        "ld.shared.u32",
+    );
     // Waited for by the copying thread only: others need a barrier.
     caught(&TWO_WARPS, &copies("cp.async.wait_all;", 33), FaultKind::SharedRace, "ld.shared.u32");
     // Not committed: waiting for groups does not cover it.
@@ -378,7 +432,9 @@ fn asynchronous_copies() {
 #[test]
 fn asynchronous_copies_never_waited_for() {
     let body = |tail: &str| {
-        format!("mul.wide.u32 %rd2, %t, 16;\nadd.u64 %rd3, %rd0, %rd2;\nmad.lo.u32 %r0, %t, 16, %s;\ncp.async.cg.shared.global [%r0], [%rd3], 16;\n{tail}")
+        format!(
+            "mul.wide.u32 %rd2, %t, 16;\nadd.u64 %rd3, %rd0, %rd2;\nmad.lo.u32 %r0, %t, 16, %s;\ncp.async.cg.shared.global [%r0], [%rd3], 16;\n{tail}"
+        )
     };
     caught(&ONE_WARP, &body(""), FaultKind::AsyncNotWaited, "cp.async.cg");
     caught(&ONE_WARP, &body("cp.async.commit_group;"), FaultKind::AsyncNotWaited, "cp.async.cg");
@@ -395,21 +451,30 @@ fn traps_and_endless_loops() {
 
 #[test]
 fn several_faults_of_one_run_each_once() {
-    let body = own("ld.global.u32 %r1, [%rd3+1024];\nld.global.u32 %r2, [%rd3+2];\nst.global.u32 [%rd4], %r20;");
+    let body =
+        own("ld.global.u32 %r1, [%rd3+1024];\nld.global.u32 %r2, [%rd3+2];\nst.global.u32 [%rd4], %r20;");
     let (_, outcome) = run(&TWO_WARPS, &body, &strict());
-    assert_eq!(kinds(&outcome), [FaultKind::OutOfBounds, FaultKind::Misaligned, FaultKind::UninitializedStore]);
+    assert_eq!(
+        kinds(&outcome),
+        [FaultKind::OutOfBounds, FaultKind::Misaligned, FaultKind::UninitializedStore]
+    );
     assert!(outcome.faults.list.iter().all(|fault| fault.count == 64));
 }
 
 #[test]
 fn the_same_seed_is_the_same_run_on_any_number_of_workers() {
-    let body = own("atom.shared.exch.b32 %r1, [%s], %t;\nst.global.u32 [%rd4], %r1;\nred.global.add.u32 [%rd0], %t;");
-    let zeroed = format!("setp.ne.u32 %p1, %t, 0;\n@%p1 bra GO;\nmov.u32 %r1, 0;\nst.shared.u32 [%s], %r1;\nGO:\nbar.sync 0;\n{body}");
+    let body = own(
+        "atom.shared.exch.b32 %r1, [%s], %t;\nst.global.u32 [%rd4], %r1;\nred.global.add.u32 [%rd0], %t;",
+    );
+    let zeroed = format!(
+        "setp.ne.u32 %p1, %t, 0;\n@%p1 bra GO;\nmov.u32 %r1, 0;\nst.shared.u32 [%s], %r1;\nGO:\nbar.sync 0;\n{body}"
+    );
     let case = Case { grid: 9, block: 64 };
     let mut results = Vec::new();
     for workers in [1, 2, 3, 7] {
         let (m, outcome) = run(&case, &zeroed, &Options { workers, ..seeded(77) });
-        let (x, y) = (m.emulator.memory.allocation(0).unwrap().base, m.emulator.memory.allocation(1).unwrap().base);
+        let (x, y) =
+            (m.emulator.memory.allocation(0).unwrap().base, m.emulator.memory.allocation(1).unwrap().base);
         results.push((m.read_u32s(x, 256), m.read_u32s(y, 64), m.render("k", &outcome)));
     }
     assert!(results.windows(2).all(|pair| pair[0] == pair[1]));
@@ -422,6 +487,7 @@ fn the_same_seed_is_the_same_run_on_any_number_of_workers() {
 #[test]
 fn without_strict_only_bounds_are_checked() {
     let options = Options { strict: false, ..strict() };
-    let (_, outcome) = run(&TWO_WARPS, &own("st.shared.u32 [%s], %r20;\nld.global.u32 %r1, [%rd3+1024];"), &options);
+    let (_, outcome) =
+        run(&TWO_WARPS, &own("st.shared.u32 [%s], %r20;\nld.global.u32 %r1, [%rd3+1024];"), &options);
     assert_eq!(kinds(&outcome), [FaultKind::OutOfBounds]);
 }
