@@ -425,7 +425,19 @@ impl<'m, 's> Decoder<'m, 's> {
             constants.push((*slot, dynamic_base.wrapping_add_signed(*offset)));
         }
         constants.sort_unstable();
+        let mut first_of_line: HashMap<(u32, u32), u32> = HashMap::new();
+        let place_ids = self
+            .places
+            .iter()
+            .enumerate()
+            .map(|(pc, place)| match place.loc {
+                // Line 0 is code that no line stands for.
+                Some((file, line)) if line > 0 => *first_of_line.entry((file, line)).or_insert(pc as u32),
+                _ => pc as u32,
+            })
+            .collect();
         Ok(Kernel {
+            place_ids,
             name: entry.name.to_owned(),
             target,
             code,

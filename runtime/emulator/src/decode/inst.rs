@@ -3,7 +3,7 @@
 
 use crate::{
     exec::alu::{Cvt, Cvt2, F1, F2, F3, F4, Shadow},
-    exec::mma::MmaShape,
+    exec::mma::{MmaShape, Tables},
     ptx::ast::Space,
 };
 
@@ -147,6 +147,7 @@ pub struct MatrixMove {
 #[allow(missing_docs)]
 pub struct Mma {
     pub shape: MmaShape,
+    pub tables: Tables,
     pub d: Box<[Slot]>,
     pub a: Box<[Slot]>,
     pub b: Box<[Slot]>,

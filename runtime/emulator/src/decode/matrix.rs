@@ -132,6 +132,7 @@ impl<'m, 's> Decoder<'m, 's> {
         }
         let mma = Mma {
             shape,
+            tables: shape.tables(),
             d: self.fragment(self.operand(instruction, 0)?, true, shape.registers(Part::C, true))?,
             a: self.fragment(self.operand(instruction, 1)?, false, shape.registers(Part::A, false))?,
             b: self.fragment(self.operand(instruction, 2)?, false, shape.registers(Part::B, false))?,
@@ -193,6 +194,7 @@ impl<'m, 's> Decoder<'m, 's> {
             }
             let mma = Mma {
                 shape,
+                tables: shape.tables(),
                 d: self.fragment(self.operand(instruction, 0)?, true, shape.registers(Part::C, true))?,
                 a: self.fragment(self.operand(instruction, 1)?, false, shape.registers(Part::A, false))?,
                 b: self.fragment(self.operand(instruction, 2)?, false, shape.registers(Part::B, false))?,

@@ -57,6 +57,8 @@ pub struct Kernel {
     pub code: Vec<Inst>,
     /// Where each stands.
     pub places: Vec<Place>,
+    /// By instruction: the first one with the same source line, or itself.
+    pub place_ids: Arc<[u32]>,
     /// Registers of a warp.
     pub slots: u32,
     /// Slots with a constant.

@@ -37,7 +37,7 @@ impl Executor<'_> {
                 .map_or(0, |r| r[lane as usize])
         };
         let mut results = vec![[0u64; 32]; mma.d.len()];
-        mma.shape.multiply(&mut self.scratch, read, |register, lane, value| {
+        mma.shape.multiply(&mma.tables, &mut self.scratch, read, |register, lane, value| {
             if let Some(result) = results.get_mut(register as usize) {
                 result[lane as usize] = value;
             }

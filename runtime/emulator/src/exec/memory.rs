@@ -53,18 +53,36 @@ fn access_of(order: Order, write: bool) -> Access {
 }
 
 /// The value of `bytes` bytes at `at`, little-endian, zero where there are none.
+#[inline]
 fn little_endian(memory: &[u8], at: u64, bytes: u8) -> u64 {
-    let mut value = [0; 8];
-    let n = usize::from(bytes.min(8));
-    if let Ok(start) = usize::try_from(at)
-        && let Some(source) = memory.get(start..start.saturating_add(n))
-    {
-        value[..n].copy_from_slice(source);
+    let at = at as usize;
+    macro_rules! value {
+        ($t:ty, $n:literal) => {
+            match memory.get(at..).and_then(|rest| rest.first_chunk::<$n>()) {
+                Some(bytes) => <$t>::from_le_bytes(*bytes).into(),
+                None => 0,
+            }
+        };
     }
-    u64::from_le_bytes(value)
+    match bytes {
+        4 => value!(u32, 4),
+        2 => value!(u16, 2),
+        1 => value!(u8, 1),
+        _ => value!(u64, 8),
+    }
 }
 
+#[inline]
 fn undefined_of(flags: &[u8], at: u64, bytes: u8) -> u8 {
+    let all = match bytes {
+        4 => 0x0101_0101,
+        8 => 0x0101_0101_0101_0101,
+        2 => 0x0101,
+        _ => 1,
+    };
+    if little_endian(flags, at, bytes) == all {
+        return 0;
+    }
     let mut undefined = 0;
     for byte in 0..u64::from(bytes) {
         if flags.get((at + byte) as usize) == Some(&0) {
@@ -258,11 +276,14 @@ impl Executor<'_> {
             let in_word = (next % 4) as u32;
             let step = left.min(4 - u64::from(in_word));
             let mask = ((1u32 << step) - 1) << in_word;
-            let record = Record::new(me, clock.epoch, clock.clock, at.pc, mask as u8, access);
-            let ordered = |old: &Record| clock.knows(old, me, index, threads);
             let found = if space == Space::Shared {
+                // Threads of the CTA only: their numbers in it will do.
+                let record = Record::new(thread, clock.epoch, clock.clock, at.pc, mask as u8, access);
+                let ordered = |old: &Record| clock.knows_local(old, old.thread == thread, old.thread);
                 cta.shared_shadow.access((next / 4) as u32, record, access, ordered)
             } else {
+                let record = Record::new(me, clock.epoch, clock.clock, at.pc, mask as u8, access);
+                let ordered = |old: &Record| clock.knows(old, me, index, threads);
                 let located = self.global.locate(next, step);
                 let page = located.ok().and_then(|(allocation, offset)| {
                     self.global.page_mut(next, allocation, offset).map(|page| (page, offset))
@@ -290,7 +311,11 @@ impl Executor<'_> {
         conflict: &Conflict,
     ) {
         let threads = cta.threads.max(1);
-        let (other_cta, other) = (conflict.other.thread / threads, conflict.other.thread % threads);
+        let (other_cta, other) = if space == Space::Shared {
+            (cta.index, conflict.other.thread)
+        } else {
+            (conflict.other.thread / threads, conflict.other.thread % threads)
+        };
         let kind = match space {
             Space::Shared if other / 32 == at.warp as u32 => FaultKind::WarpRace,
             Space::Shared => FaultKind::SharedRace,

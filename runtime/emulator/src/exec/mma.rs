@@ -254,10 +254,49 @@ impl MmaShape {
         if self.volta() { lane % 16 / 4 } else { 0 }
     }
 
+    /// Where each fragment element lies in the matrices that
+    /// [`MmaShape::multiply`] works on.
+    pub fn tables(&self) -> Tables {
+        let (m, n, k) = (self.m, self.n, self.k);
+        let fill = |part: Part, result: bool| {
+            let element = self.element(part, result);
+            let count = self.registers(part, result) * element.per_register();
+            let mut table = Vec::with_capacity(32 * count as usize);
+            for lane in 0..32 {
+                let matrix = self.matrix_of(lane);
+                for i in 0..count {
+                    table.push(match part {
+                        // B is kept transposed: both operands are walked along k.
+                        Part::A => {
+                            let (row, column) = self.place(part, lane, i);
+                            matrix * m * k + row * k + column
+                        }
+                        Part::B => {
+                            let (row, column) = self.place(part, lane, i);
+                            matrix * k * n + column * k + row
+                        }
+                        Part::C => {
+                            let (row, column) = self.accumulator(element, lane, i);
+                            matrix * m * n + row * n + column
+                        }
+                    } as u16);
+                }
+            }
+            table
+        };
+        Tables {
+            a: fill(Part::A, false),
+            b: fill(Part::B, false),
+            c: fill(Part::C, false),
+            d: fill(Part::C, true),
+        }
+    }
+
     /// Computes D = A B + C. `read(part, register, lane)` gives fragment registers,
     /// `write(register, lane, value)` takes those of D.
     pub fn multiply(
         &self,
+        tables: &Tables,
         scratch: &mut Scratch,
         read: impl Fn(Part, u32, u32) -> u64,
         mut write: impl FnMut(u32, u32, u64),
@@ -265,40 +304,40 @@ impl MmaShape {
         let (m, n, k) = (self.m as usize, self.n as usize, self.k as usize);
         let count = self.matrices() as usize;
         let Scratch { a, b, c } = scratch;
-        a.clear();
         a.resize(count * m * k, 0.0);
-        b.clear();
         b.resize(count * k * n, 0.0);
-        c.clear();
         c.resize(count * m * n, 0.0);
-        for part in [Part::A, Part::B, Part::C] {
+        for (part, table, matrix) in
+            [(Part::A, &tables.a, &mut *a), (Part::B, &tables.b, &mut *b), (Part::C, &tables.c, &mut *c)]
+        {
             let element = self.element(part, false);
-            let (per, bits) = (element.per_register(), element.bits());
-            for lane in 0..32 {
-                let matrix = self.matrix_of(lane) as usize;
-                for register in 0..self.registers(part, false) {
-                    let word = read(part, register, lane);
-                    for i in 0..per {
-                        let code = if bits >= 32 { word } else { word >> (bits * i) & ((1 << bits) - 1) };
-                        let value = element.value(code);
-                        let index = register * per + i;
-                        match part {
-                            // B is kept transposed: both operands are walked along k.
-                            Part::A => {
-                                let (row, column) = self.place(part, lane, index);
-                                a[matrix * m * k + row as usize * k + column as usize] = value;
-                            }
-                            Part::B => {
-                                let (row, column) = self.place(part, lane, index);
-                                b[matrix * k * n + column as usize * k + row as usize] = value;
-                            }
-                            Part::C => {
-                                let (row, column) = self.accumulator(element, lane, index);
-                                c[matrix * m * n + row as usize * n + column as usize] = value;
+            let registers = self.registers(part, false);
+            macro_rules! unpack {
+                ($bits:expr, $value:expr) => {{
+                    let per = (32 / $bits).max(1) as usize;
+                    let value = $value;
+                    for lane in 0..32 {
+                        let places = &table[lane as usize * registers as usize * per..];
+                        for register in 0..registers {
+                            let word: u64 = read(part, register, lane);
+                            for i in 0..per {
+                                let code =
+                                    if $bits >= 32 { word } else { word >> ($bits * i) & ((1 << $bits) - 1) };
+                                matrix[places[register as usize * per + i] as usize] = value(code);
                             }
                         }
                     }
-                }
+                }};
+            }
+            // The type is settled outside of the loops.
+            match element {
+                Element::F16 => unpack!(16usize, |code: u64| f64::from(f16_to_f32(code as u16))),
+                Element::Bf16 => unpack!(16usize, |code: u64| f64::from(bf16_to_f32(code as u16))),
+                Element::F32 => unpack!(32usize, |code: u64| f64::from(f32::from_bits(code as u32))),
+                Element::S8 => unpack!(8usize, |code: u64| f64::from(code as i8)),
+                Element::U8 => unpack!(8usize, |code: u64| f64::from(code as u8)),
+                Element::S32 => unpack!(32usize, |code: u64| f64::from(code as u32 as i32)),
+                other => unpack!(other.bits() as usize, |code: u64| other.value(code)),
             }
         }
         for matrix in 0..count {
@@ -319,13 +358,13 @@ impl MmaShape {
         }
         let element = self.d;
         let per = element.per_register();
+        let registers = self.registers(Part::C, true);
         for lane in 0..32 {
-            let matrix = self.matrix_of(lane) as usize;
-            for register in 0..self.registers(Part::C, true) {
+            let places = &tables.d[(lane * registers * per) as usize..];
+            for register in 0..registers {
                 let mut word = 0;
                 for i in 0..per {
-                    let (row, column) = self.accumulator(element, lane, register * per + i);
-                    let value = c[matrix * m * n + row as usize * n + column as usize];
+                    let value = c[places[(register * per + i) as usize] as usize];
                     word |= self.encode(value) << (element.bits() % 64 * i);
                 }
                 write(register, lane, word);
@@ -349,6 +388,15 @@ impl MmaShape {
             }
         }
     }
+}
+
+/// The flat index of each fragment element, by lane and element.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    a: Vec<u16>,
+    b: Vec<u16>,
+    c: Vec<u16>,
+    d: Vec<u16>,
 }
 
 /// Matrices of one multiplication, kept to be reused.

@@ -80,7 +80,7 @@ impl<'a> Executor<'a> {
             params,
             constants,
             global,
-            faults: Faults::default(),
+            faults: Faults::new(kernel.place_ids.clone()),
             counters: Counters::new(kernel.code.len()),
             defer: false,
             needs_serial: false,

@@ -91,20 +91,25 @@ impl ThreadClock {
     /// `cta` and `thread` are this thread's; a CTA has `size` threads.
     #[inline]
     pub fn knows(&self, record: &Record, me: u32, cta: u32, size: u32) -> bool {
-        if record.thread == me {
-            return true;
+        let within = record.thread.wrapping_sub(cta.wrapping_mul(size));
+        if within < size {
+            return self.knows_local(record, record.thread == me, within);
         }
         let (other_cta, other) = (record.thread / size, record.thread % size);
-        if other_cta == cta {
-            return record.epoch < self.epoch
-                || self.known.as_ref().is_some_and(|known| {
-                    known.get(other as usize).is_some_and(|clock| *clock > record.clock)
-                });
-        }
         let Some(foreign) = self.others.as_ref().and_then(|others| others.get(&other_cta)) else {
             return false;
         };
         record.epoch < foreign.epoch || foreign.clocks.get(&other).is_some_and(|clock| *clock > record.clock)
+    }
+
+    /// The same for a thread of this CTA, `other` of it.
+    #[inline]
+    pub fn knows_local(&self, record: &Record, own: bool, other: u32) -> bool {
+        own || record.epoch < self.epoch
+            || self
+                .known
+                .as_ref()
+                .is_some_and(|known| known.get(other as usize).is_some_and(|clock| *clock > record.clock))
     }
 
     fn snapshot(&mut self, cta: u32, thread: u32) -> Arc<Snapshot> {

@@ -2,7 +2,7 @@
 
 mod render;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use serde::Serialize;
 
@@ -133,24 +133,36 @@ pub struct Fault {
 /// The most distinct faults kept.
 pub const MAX_FAULTS: usize = 100;
 
-/// Faults found so far, one for each kind and place.
+/// Faults found so far, one for each kind and place: the source line where there
+/// is one, else the instruction; for races the pair of them.
 #[derive(Debug, Default)]
 pub struct Faults {
     /// In order of discovery.
     pub list: Vec<Fault>,
     index: HashMap<(FaultKind, u32, u32), usize>,
+    /// By instruction: the first one with the same source line.
+    places: Arc<[u32]>,
     /// Faults beyond [`MAX_FAULTS`] places.
     pub dropped: u64,
 }
 
 impl Faults {
+    /// No faults yet; `places` is [`crate::Kernel::place_ids`].
+    pub fn new(places: Arc<[u32]>) -> Faults {
+        Faults { places, ..Faults::default() }
+    }
+
+    fn key(&self, kind: FaultKind, pc: u32, other_pc: u32) -> (FaultKind, u32, u32) {
+        let place = |pc: u32| self.places.get(pc as usize).copied().unwrap_or(pc);
+        let (a, b) = (place(pc), place(other_pc));
+        // A race is one place whichever side came last.
+        if other_pc == u32::MAX { (kind, a, b) } else { (kind, a.min(b), a.max(b)) }
+    }
+
     /// Counts a fault of `kind` at `pc` (against `other_pc`, for races); `make`
     /// builds it when it is the first there.
     pub fn report(&mut self, kind: FaultKind, pc: u32, other_pc: u32, make: impl FnOnce() -> Fault) {
-        // A race is one place whichever side came last.
-        let (low, high) =
-            if other_pc == u32::MAX { (pc, other_pc) } else { (pc.min(other_pc), pc.max(other_pc)) };
-        let key = (kind, low, high);
+        let key = self.key(kind, pc, other_pc);
         if let Some(at) = self.index.get(&key) {
             self.list[*at].count += 1;
         } else if self.list.len() < MAX_FAULTS {
@@ -165,16 +177,14 @@ impl Faults {
     pub fn merge(&mut self, later: Faults) {
         for fault in later.list {
             let other = fault.others.first().filter(|_| is_race(fault.kind)).map_or(u32::MAX, |side| side.pc);
-            let (count, mut first) = (fault.count, Some(fault));
-            let (kind, pc) = first.as_ref().map_or((FaultKind::Trap, 0), |fault| (fault.kind, fault.pc));
-            let before = self.list.len();
-            self.report(kind, pc, other, || first.take().unwrap_or_else(|| unreachable_fault(kind, pc)));
-            if self.list.len() == before {
-                let (low, high) =
-                    if other == u32::MAX { (pc, other) } else { (pc.min(other), pc.max(other)) };
-                if let Some(at) = self.index.get(&(kind, low, high)) {
-                    self.list[*at].count += count - 1;
-                }
+            let key = self.key(fault.kind, fault.pc, other);
+            if let Some(at) = self.index.get(&key) {
+                self.list[*at].count += fault.count;
+            } else if self.list.len() < MAX_FAULTS {
+                self.index.insert(key, self.list.len());
+                self.list.push(fault);
+            } else {
+                self.dropped += fault.count;
             }
         }
         self.dropped += later.dropped;
@@ -191,16 +201,4 @@ pub fn is_race(kind: FaultKind) -> bool {
             | FaultKind::CtaRace
             | FaultKind::AsyncInFlight
     )
-}
-
-fn unreachable_fault(kind: FaultKind, pc: u32) -> Fault {
-    Fault {
-        kind,
-        pc,
-        thread: ThreadPlace::default(),
-        address: None,
-        message: String::new(),
-        others: Vec::new(),
-        count: 1,
-    }
 }

@@ -108,7 +108,7 @@ fn waves(memory: &mut GlobalMemory, job: &Job<'_>) -> Outcome {
     let count = workers(job.options).clamp(1, WAVE.min(total) as usize);
     let mut states: Vec<Cta> = (0..count).map(|_| job.cta()).collect();
     let mut counters = Counters::new(job.kernel.code.len());
-    let mut faults = Faults::default();
+    let mut faults = Faults::new(job.kernel.place_ids.clone());
     let mut shadow = LaunchShadow::default();
     let mut first = 0;
     while first < total {

@@ -1,5 +1,7 @@
 //! What `phobos-emu` prints: results to stdout, as text or as one JSON object.
 
+use std::{fmt::Write as _, io::Write as _};
+
 use phobos_emulator::{Emulator, Kernel, Options, Outcome, Schedule, counters::Counters};
 use serde_json::{Value, json};
 
@@ -8,6 +10,7 @@ use crate::arguments::Bound;
 /// Collects what is shown.
 pub struct Report {
     json: bool,
+    text: String,
     runs: Vec<Value>,
     counters: Value,
     values: Value,
@@ -17,7 +20,14 @@ pub struct Report {
 impl Report {
     /// An empty report; with `json` everything waits for [`Report::finish`].
     pub fn new(json: bool) -> Report {
-        Report { json, runs: Vec::new(), counters: Value::Null, values: Value::Null, comparisons: Vec::new() }
+        Report {
+            json,
+            text: String::new(),
+            runs: Vec::new(),
+            counters: Value::Null,
+            values: Value::Null,
+            comparisons: Vec::new(),
+        }
     }
 
     /// One schedule's outcome.
@@ -39,7 +49,8 @@ impl Report {
             return;
         }
         let count = outcome.faults.list.len();
-        println!(
+        let _ = writeln!(
+            self.text,
             "kernel {}, schedule {schedule}: {}, {} lane-instructions in {seconds:.3} s ({:.1} M/s)",
             kernel.name,
             match count {
@@ -51,10 +62,10 @@ impl Report {
             rate / 1e6
         );
         for fault in &outcome.faults.list {
-            print!("{}", fault.render(kernel));
+            let _ = write!(self.text, "{}", fault.render(kernel));
         }
         if outcome.faults.dropped > 0 {
-            println!("and {} more faults at other places", outcome.faults.dropped);
+            let _ = writeln!(self.text, "and {} more faults at other places", outcome.faults.dropped);
         }
     }
 
@@ -68,7 +79,7 @@ impl Report {
                 "by_line": counters.by_line(kernel),
             });
         } else {
-            print!("{}", counters.table(kernel));
+            let _ = write!(self.text, "{}", counters.table(kernel));
         }
     }
 
@@ -85,7 +96,7 @@ impl Report {
             if self.json {
                 shown.insert(buffer.index.to_string(), json!(list));
             } else {
-                println!("argument {}: {}", buffer.index, list.join(" "));
+                let _ = writeln!(self.text, "argument {}: {}", buffer.index, list.join(" "));
             }
         }
         self.values = Value::Object(shown);
@@ -99,20 +110,22 @@ impl Report {
             self.comparisons
                 .push(json!({ "argument": index, "file": path, "equal": equal, "first_difference": first }));
         } else if equal {
-            println!("argument {index} equals {path}");
+            let _ = writeln!(self.text, "argument {index} equals {path}");
         } else if let Some(at) = first {
-            println!(
+            let _ = writeln!(
+                self.text,
                 "argument {index} differs from {path} at byte {at}: {:#04x}, expected {:#04x}",
                 got[at], want[at]
             );
         } else {
-            println!("argument {index} has {} bytes, {path} has {}", got.len(), want.len());
+            let _ =
+                writeln!(self.text, "argument {index} has {} bytes, {path} has {}", got.len(), want.len());
         }
         equal
     }
 
-    /// Prints the JSON object.
-    pub fn finish(self) {
+    /// Prints everything. A reader that has gone away is no error.
+    pub fn finish(mut self) {
         if self.json {
             let object = json!({
                 "runs": self.runs,
@@ -120,7 +133,8 @@ impl Report {
                 "values": self.values,
                 "comparisons": self.comparisons,
             });
-            println!("{object:#}");
+            self.text = format!("{object:#}\n");
         }
+        let _ = std::io::stdout().lock().write_all(self.text.as_bytes());
     }
 }
