@@ -1,0 +1,180 @@
+//! `phobos-fuse`: one `phobos.map` per elementwise tile that must exist.
+//!
+//! ```text
+//! %a = arith.mulf %x, %x        ==>  %b = phobos.map(%x, %s) : ... {
+//! %c = phobos.splat %s               ^bb0(%e: f32, %f: f32):
+//! %b = arith.addf %a, %c               %g = arith.mulf %e, %e
+//!                                      %h = arith.addf %g, %f
+//!                                      phobos.yield %h
+//!                                    }
+//! ```
+//! An elementwise tile is computed inside its consumer when that is its only user,
+//! is elementwise, in the same block and of the same shape. Splats, iotas and
+//! stretches are free and are repeated in every map that uses them. Everything else
+//! (dot, reduce, loads, stores, loop-carried values) takes whole tiles.
+//! Test: lit-tests/passes/fuse.mlir.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use melior::ir::{ValueLike, operation::OperationLike};
+use phobos_dialect::{
+    Op, PassError, Val,
+    build::Builder,
+    ir,
+    pass::{Options, Pass},
+    types::{Dim, Tile},
+};
+
+use crate::tile_ops::{is_elementwise, is_free, tile_of, tile_result};
+
+pub(crate) const PASS: Pass = Pass {
+    name: "phobos-fuse",
+    description: "Gather elementwise operations on tiles into phobos.map",
+    anchor: "phobos.kernel",
+    options: &[],
+    run,
+};
+
+fn run<'c>(kernel: Op<'c>, _options: &Options<'_>) -> Result<(), PassError> {
+    let all = ir::collect(kernel);
+    let elementwise: Vec<Op<'c>> = all.iter().copied().filter(|op| is_elementwise(*op)).collect();
+    let inlined: BTreeSet<usize> =
+        elementwise.iter().filter(|op| inlines_into_user(**op)).map(|op| ir::op_key(*op)).collect();
+    for root in elementwise.iter().filter(|op| !inlined.contains(&ir::op_key(**op))) {
+        make_map(*root, &inlined)?;
+    }
+    // Uses come after definitions, so one sweep backwards finds everything unused.
+    for op in all.into_iter().rev() {
+        if (is_elementwise(op) || is_free(op)) && ir::results(op).into_iter().all(|r| ir::users(r).is_empty())
+        {
+            ir::erase(op);
+        }
+    }
+    Ok(())
+}
+
+/// Whether the result is computed inside its only user.
+fn inlines_into_user(op: Op<'_>) -> bool {
+    let Some((result, tile)) = tile_result(op) else { return false };
+    let users: BTreeSet<usize> = ir::users(result).into_iter().map(ir::op_key).collect();
+    let Some(user) = ir::users(result).into_iter().next().filter(|_| users.len() == 1) else { return false };
+    is_elementwise(user)
+        && user.block() == op.block()
+        && tile_result(user).is_some_and(|(_, user_tile)| user_tile.dims == tile.dims)
+}
+
+/// Builds the map of `root` before it and moves its uses there.
+fn make_map<'c>(root: Op<'c>, inlined: &BTreeSet<usize>) -> Result<(), PassError> {
+    let Some((result, tile)) = tile_result(root) else { return Ok(()) };
+    let mut inputs = Vec::new();
+    collect_inputs(root, inlined, &mut inputs);
+    let builder = Builder::before(root)?;
+    let arguments: Vec<_> = inputs
+        .iter()
+        .map(|input| tile_of(*input).map_or_else(|| input.r#type(), |tile| tile.element))
+        .collect();
+    let segments = builder.segments(&[inputs.len(), 0]);
+    let map = builder.op("phobos.map", &inputs, &[result.r#type()], &[segments], &[&arguments])?;
+    let body = ir::body(map, 0).ok_or_else(|| PassError::at(root, "internal error: a map without a body"))?;
+    let mut region = MapBody {
+        builder: builder.in_block(body),
+        inlined,
+        dims: tile.dims,
+        known: inputs
+            .iter()
+            .zip(ir::arguments(body))
+            .map(|(input, value)| (ir::value_key(*input), value))
+            .collect(),
+    };
+    let value = region.operation(root)?;
+    region.builder.op("phobos.yield", &[value], &[], &[], &[])?;
+    ir::replace_uses(result, builder.result(map, 0)?);
+    Ok(())
+}
+
+/// The operation that defines `value`, if its element is computed inside the map.
+fn inside<'c>(value: Val<'c>, inlined: &BTreeSet<usize>) -> Option<Op<'c>> {
+    ir::definition(value).filter(|op| is_free(*op) || inlined.contains(&ir::op_key(*op)))
+}
+
+/// The values that the map of `op` reads from outside, in order of first use.
+fn collect_inputs<'c>(op: Op<'c>, inlined: &BTreeSet<usize>, inputs: &mut Vec<Val<'c>>) {
+    for operand in ir::operands(op) {
+        match inside(operand, inlined) {
+            Some(definition) => collect_inputs(definition, inlined, inputs),
+            None if is_cloned_constant(operand) => {}
+            None if inputs.contains(&operand) => {}
+            None => inputs.push(operand),
+        }
+    }
+}
+
+fn is_cloned_constant(value: Val<'_>) -> bool {
+    tile_of(value).is_none() && ir::definition(value).is_some_and(|op| ir::name(op) == "arith.constant")
+}
+
+/// The body of a map under construction.
+struct MapBody<'c, 'a> {
+    builder: Builder<'c>,
+    inlined: &'a BTreeSet<usize>,
+    /// The dims of the map's result.
+    dims: Vec<Dim>,
+    /// The element of each value already computed or passed in.
+    known: BTreeMap<usize, Val<'c>>,
+}
+
+impl<'c> MapBody<'c, '_> {
+    fn operation(&mut self, op: Op<'c>) -> Result<Val<'c>, PassError> {
+        let mut operands = Vec::new();
+        for operand in ir::operands(op) {
+            operands.push(self.element(operand)?);
+        }
+        let builder = self.builder.with_location(op.location());
+        match (ir::name(op), tile_result(op)) {
+            // The element of a splat or a stretched tile is the operand's element.
+            ("phobos.splat" | "phobos.broadcast", _) => operands
+                .first()
+                .copied()
+                .ok_or_else(|| PassError::at(op, "internal error: a stretch without operand")),
+            ("phobos.iota", Some((_, tile))) => self.lane(&builder, op, &tile),
+            (_, Some((_, tile))) => {
+                let copy = builder.copy(op, &operands, &[tile.element])?;
+                builder.result(copy, 0)
+            }
+            _ => Err(PassError::at(op, format!("internal error: {} is not elementwise", ir::name(op)))),
+        }
+    }
+
+    /// An iota's element: the lane of the map, or 0 where the map stretches it.
+    fn lane(&self, builder: &Builder<'c>, op: Op<'c>, tile: &Tile<'c>) -> Result<Val<'c>, PassError> {
+        let axis = ir::integer_attribute(op, "axis").unwrap_or(0) as usize;
+        let lead = self.dims.len() - tile.dims.len();
+        if tile.dims.get(axis) == Some(&Dim::Const(1)) {
+            return builder.integer(tile.element, 0);
+        }
+        let axis = builder.i64_attribute((lead + axis) as i64);
+        builder.value("phobos.lane", &[], tile.element, &[("axis", axis)])
+    }
+
+    fn element(&mut self, value: Val<'c>) -> Result<Val<'c>, PassError> {
+        if let Some(known) = self.known.get(&ir::value_key(value)) {
+            return Ok(*known);
+        }
+        let element = match (inside(value, self.inlined), ir::definition(value)) {
+            (Some(op), _) => self.operation(op)?,
+            (None, Some(constant)) if is_cloned_constant(value) => {
+                let copy = self.builder.copy(constant, &[], &[value.r#type()])?;
+                self.builder.result(copy, 0)?
+            }
+            (None, definition) => {
+                let message = "internal error: a map reads a value that is not among its inputs";
+                return Err(match definition {
+                    Some(op) => PassError::at(op, message),
+                    None => PassError::new(self.builder.location(), message),
+                });
+            }
+        };
+        self.known.insert(ir::value_key(value), element);
+        Ok(element)
+    }
+}

@@ -1,0 +1,106 @@
+//! How much of a slice lies inside its tensor.
+
+use melior::ir::{
+    BlockLike, ValueLike, attribute::ArrayAttribute, attribute::StringAttribute, operation::OperationLike,
+};
+use phobos_dialect::{
+    Op, PassError, Val,
+    build::{Builder, IntegerPredicate},
+    ir,
+    types::{Dim, MemoryTensor},
+};
+
+use super::{Extents, Mask, shape_of};
+
+impl<'c> Mask<'c> {
+    /// The extents of the slice of `tile`'s shape at `offsets` inside `tensor`.
+    pub(super) fn inside(
+        &self,
+        builder: &Builder<'c>,
+        op: Op<'c>,
+        tensor: Val<'c>,
+        offsets: &[Val<'c>],
+        tile: Val<'c>,
+    ) -> Result<Extents<'c>, PassError> {
+        let memory = MemoryTensor::from_type(tensor.r#type())
+            .ok_or_else(|| PassError::at(op, "internal error: a slice of something that is no tensor"))?;
+        let shape = shape_of(op, tile)?;
+        let mut extents = Vec::new();
+        for ((dim, offset), full) in memory.dims.iter().zip(offsets).zip(shape) {
+            extents.push(if self.proven_inside(dim, *offset, full) {
+                None
+            } else {
+                Some(extent(builder, dim, *offset, full)?)
+            });
+        }
+        Ok(extents)
+    }
+
+    /// Whether all `full` lanes from `offset` are inside an axis of extent `dim`.
+    pub(super) fn proven_inside(&self, dim: &Dim, offset: Val<'c>, full: i64) -> bool {
+        match dim {
+            Dim::Const(extent) => {
+                ir::constant_integer(offset).is_some_and(|offset| offset >= 0 && offset + full <= *extent)
+            }
+            // The grid has exactly one program per position of the axis.
+            Dim::Name(name) => full == 1 && self.is_program_of(offset, name),
+        }
+    }
+
+    fn is_program_of(&self, offset: Val<'c>, dim: &str) -> bool {
+        let Some(op) = ir::definition(offset).filter(|op| ir::name(*op) == "phobos.program_id") else {
+            return false;
+        };
+        let axis = ir::integer_attribute(op, "axis").unwrap_or(3) as usize;
+        let grid = self.kernel.attribute("grid").ok().and_then(|grid| ArrayAttribute::try_from(grid).ok());
+        grid.and_then(|grid| grid.element(axis).ok())
+            .and_then(|programs| StringAttribute::try_from(programs).ok())
+            .is_some_and(|programs| programs.value() == dim)
+    }
+}
+
+/// `clamp(dim - offset, 0, full)`, and 0 for a negative offset.
+fn extent<'c>(builder: &Builder<'c>, dim: &Dim, offset: Val<'c>, full: i64) -> Result<Val<'c>, PassError> {
+    let zero = builder.index_constant(0)?;
+    let dim = match dim {
+        Dim::Const(extent) => builder.index_constant(*extent)?,
+        Dim::Name(name) => {
+            builder.value("phobos.dim", &[], builder.index(), &[("name", builder.string_attribute(name))])?
+        }
+    };
+    let left = builder.binary("arith.subi", dim, offset)?;
+    let positive = builder.binary("arith.maxsi", left, zero)?;
+    let clamped = builder.binary("arith.minsi", positive, builder.index_constant(full)?)?;
+    if never_negative(offset) {
+        return Ok(clamped);
+    }
+    let negative = builder.compare_integers(IntegerPredicate::SignedLess, offset, zero)?;
+    builder.select(negative, zero, clamped)
+}
+
+/// Whether an index is at least 0 whatever the launch.
+fn never_negative(value: Val<'_>) -> bool {
+    if let Some(number) = ir::constant_integer(value) {
+        return number >= 0;
+    }
+    let Some(op) = ir::definition(value) else {
+        // The induction variable of a loop that starts at 0 or above.
+        return ir::argument_of(value).is_some_and(|(block, position)| {
+            position == 0
+                && block
+                    .parent_operation()
+                    .filter(|parent| ir::name(*parent) == "scf.for")
+                    .and_then(|parent| parent.operand(0).ok())
+                    .is_some_and(never_negative)
+        });
+    };
+    match ir::name(op) {
+        "phobos.program_id" | "phobos.dim" => true,
+        "arith.muli" | "arith.addi" | "arith.divsi" | "arith.divui" | "arith.minsi" | "arith.remui" => {
+            ir::operands(op).into_iter().all(never_negative)
+        }
+        "arith.maxsi" => ir::operands(op).into_iter().any(never_negative),
+        "arith.index_castui" => true,
+        _ => false,
+    }
+}

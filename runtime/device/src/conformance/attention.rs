@@ -1,0 +1,141 @@
+//! The models' causal attention over the cache.
+
+use phobos_artifact::{DType, Element};
+
+use super::{
+    case::{Case, Tolerance},
+    data::{Data, Random},
+};
+
+const SOURCE: &str = include_str!("../../../../models/kernels/attention.ph");
+
+/// (queries N, position of the first, rows of the cache S): chunks of 1, 3, around a tile of 16,
+/// positions around a tile of 64 keys, caches with and without room.
+const PLACES: [(u64, u64, u64); 12] = [
+    (1, 0, 1),
+    (1, 0, 128),
+    (1, 31, 33),
+    (1, 63, 64),
+    (1, 64, 65),
+    (1, 100, 192),
+    (3, 0, 17),
+    (3, 62, 70),
+    (15, 1, 64),
+    (16, 48, 64),
+    (17, 0, 17),
+    (33, 40, 130),
+];
+/// (query heads, key/value heads, head size)
+const HEADS: [(u64, u64, u64); 4] = [(1, 1, 8), (4, 2, 32), (9, 3, 64), (3, 3, 17)];
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut random = Random::new(10);
+    for dtype in [DType::F32, DType::F16] {
+        for (heads, groups, d) in HEADS {
+            for (n, pos, s) in PLACES {
+                for tile in [1, 16] {
+                    // A tile per query serves decoding; prefill is covered by the other.
+                    if tile == 1 && n > 3 {
+                        continue;
+                    }
+                    let shape = Shape { n, heads, groups, d, s, pos };
+                    cases.push(case(&mut random, dtype, tile, shape));
+                }
+            }
+        }
+    }
+    cases
+}
+
+#[derive(Clone, Copy)]
+struct Shape {
+    n: u64,
+    heads: u64,
+    groups: u64,
+    d: u64,
+    s: u64,
+    pos: u64,
+}
+
+fn case(random: &mut Random, dtype: DType, tile: u64, shape: Shape) -> Case {
+    let Shape { n, heads, groups, d, s, pos } = shape;
+    let scale = 1.0 / (d as f32).sqrt();
+    let q: Vec<f64> = (0..n * heads * d).map(|_| random.between(-2.0, 2.0)).collect();
+    let q = Data::f32(&[n, heads, d], &q);
+    let mut cache = || {
+        let mut data = Data::random(Element::Scalar(dtype), &[s, groups, d], random);
+        // Rows that no query may see hold what an earlier sequence left: finite, and
+        // large enough to show.
+        let seen = ((pos + n) * groups * d) as usize;
+        let values: Vec<f64> = data
+            .values
+            .iter()
+            .enumerate()
+            .map(|(at, value)| if at < seen { *value } else { 1000.0 })
+            .collect();
+        data = Data::new(dtype, &data.shape, &values);
+        data
+    };
+    let (k, v) = (cache(), cache());
+    let wanted = reference(&q.values, &k.values, &v.values, f64::from(scale), shape);
+    Case::new(format!("attention {dtype}"), SOURCE, "attention")
+        .element("T", Element::Scalar(dtype))
+        .bind("D", d)
+        .param("TILE_Q", tile)
+        .param("TILE_S", 64)
+        .input("Q", &q)
+        .input("K", &k)
+        .input("V", &v)
+        .output("O", &[n, heads, d], wanted, Tolerance { absolute: 1e-5, relative: 1e-5 })
+        .scalar("pos", pos as i32)
+        .scalar("scale", scale)
+}
+
+/// Softmax over the keys up to the query's own position, in two passes.
+fn reference(q: &[f64], k: &[f64], v: &[f64], scale: f64, shape: Shape) -> Vec<f64> {
+    let Shape { n, heads, groups, d, pos, .. } = shape;
+    let [n, heads, groups, d, pos] = [n, heads, groups, d, pos].map(|extent| extent as usize);
+    let mut out = Vec::with_capacity(n * heads * d);
+    for row in 0..n {
+        for head in 0..heads {
+            let group = head / (heads / groups);
+            let query = &q[(row * heads + head) * d..][..d];
+            let at = |key: usize| (key * groups + group) * d;
+            let scores: Vec<f64> = (0..=pos + row)
+                .map(|key| scale * query.iter().zip(&k[at(key)..][..d]).map(|(q, k)| q * k).sum::<f64>())
+                .collect();
+            out.extend(weighted(&scores, d, |key, i| v[at(key) + i]));
+        }
+    }
+    out
+}
+
+/// The mean of `value(key, i)` for each `i` below `d`, weighted by the softmax of `scores`.
+pub(super) fn weighted(scores: &[f64], d: usize, value: impl Fn(usize, usize) -> f64) -> Vec<f64> {
+    let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let weights: Vec<f64> = scores.iter().map(|score| (score - largest).exp()).collect();
+    let total: f64 = weights.iter().sum();
+    (0..d)
+        .map(|i| weights.iter().enumerate().map(|(key, weight)| weight * value(key, i)).sum::<f64>() / total)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_scores_give_the_mean_and_the_mask_is_causal() {
+        // One head of size 1, two queries of 0: weights are equal over visible keys.
+        let shape = Shape { n: 2, heads: 1, groups: 1, d: 1, s: 4, pos: 1 };
+        let v = [1.0, 3.0, 8.0, 1000.0];
+        assert_eq!(reference(&[0.0, 0.0], &[1.0; 4], &v, 1.0, shape), [2.0, 4.0]);
+    }
+
+    #[test]
+    fn query_heads_share_their_group() {
+        let shape = Shape { n: 1, heads: 4, groups: 2, d: 1, s: 1, pos: 0 };
+        assert_eq!(reference(&[0.0; 4], &[1.0; 2], &[5.0, 7.0], 1.0, shape), [5.0, 5.0, 7.0, 7.0]);
+    }
+}

@@ -1,0 +1,183 @@
+//! Tensors of a case: their bytes, and the exact values that these mean.
+
+use half::{bf16, f16};
+use phobos_artifact::{DType, Element};
+
+use super::block;
+
+/// A tensor's content.
+#[derive(Clone, Debug)]
+pub struct Data {
+    /// The element type.
+    pub element: Element,
+    /// The extents, outermost first.
+    pub shape: Vec<u64>,
+    /// The bytes on the device.
+    pub bytes: Vec<u8>,
+    /// What they mean, decoded. Exact, but for integers over 2^53.
+    pub values: Vec<f64>,
+}
+
+impl Data {
+    /// `values` rounded to `dtype`. Integers saturate.
+    pub fn new(dtype: DType, shape: &[u64], values: &[f64]) -> Data {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| encode(dtype, *value)).collect();
+        let values = decode(dtype, &bytes);
+        Data { element: Element::Scalar(dtype), shape: shape.to_vec(), bytes, values }
+    }
+
+    /// `f32` values.
+    pub fn f32(shape: &[u64], values: &[f64]) -> Data {
+        Data::new(DType::F32, shape, values)
+    }
+
+    /// Random content: scalars in [-1, 1), blocks with scales in [0.01, 0.1).
+    pub fn random(element: Element, shape: &[u64], random: &mut Random) -> Data {
+        let count = count(shape);
+        match element {
+            Element::Scalar(dtype) => {
+                let values: Vec<f64> = (0..count).map(|_| random.between(-1.0, 1.0)).collect();
+                Data::new(dtype, shape, &values)
+            }
+            Element::Block(format) => {
+                let bytes = block::random(format, count / format.elements, random);
+                let values = decode_element(element, &bytes);
+                Data { element, shape: shape.to_vec(), bytes, values }
+            }
+        }
+    }
+}
+
+/// Elements of a shape.
+pub(super) fn count(shape: &[u64]) -> usize {
+    shape.iter().product::<u64>() as usize
+}
+
+/// The bytes of `value` in `dtype`, rounded to nearest even; integers saturate.
+pub(super) fn encode(dtype: DType, value: f64) -> Vec<u8> {
+    match dtype {
+        DType::Bool => vec![u8::from(value != 0.0)],
+        DType::I8 => (value as i8).to_le_bytes().to_vec(),
+        DType::U8 => (value as u8).to_le_bytes().to_vec(),
+        DType::I16 => (value as i16).to_le_bytes().to_vec(),
+        DType::I32 => (value as i32).to_le_bytes().to_vec(),
+        DType::U32 => (value as u32).to_le_bytes().to_vec(),
+        DType::I64 => (value as i64).to_le_bytes().to_vec(),
+        DType::F16 => f16::from_f64(value).to_le_bytes().to_vec(),
+        DType::Bf16 => bf16::from_f64(value).to_le_bytes().to_vec(),
+        DType::F32 => (value as f32).to_le_bytes().to_vec(),
+        DType::F64 => value.to_le_bytes().to_vec(),
+    }
+}
+
+/// The values of `bytes` in `dtype`.
+fn decode(dtype: DType, bytes: &[u8]) -> Vec<f64> {
+    fn each<const N: usize>(bytes: &[u8], value: fn([u8; N]) -> f64) -> Vec<f64> {
+        bytes.as_chunks::<N>().0.iter().map(|chunk| value(*chunk)).collect()
+    }
+    match dtype {
+        DType::Bool => each(bytes, |[byte]| f64::from(byte)),
+        DType::I8 => each(bytes, |chunk| i8::from_le_bytes(chunk).into()),
+        DType::U8 => each(bytes, |chunk| u8::from_le_bytes(chunk).into()),
+        DType::I16 => each(bytes, |chunk| i16::from_le_bytes(chunk).into()),
+        DType::I32 => each(bytes, |chunk| i32::from_le_bytes(chunk).into()),
+        DType::U32 => each(bytes, |chunk| u32::from_le_bytes(chunk).into()),
+        DType::I64 => each(bytes, |chunk| i64::from_le_bytes(chunk) as f64),
+        DType::F16 => each(bytes, |chunk| f16::from_le_bytes(chunk).to_f64()),
+        DType::Bf16 => each(bytes, |chunk| bf16::from_le_bytes(chunk).to_f64()),
+        DType::F32 => each(bytes, |chunk| f32::from_le_bytes(chunk).into()),
+        DType::F64 => each(bytes, f64::from_le_bytes),
+    }
+}
+
+/// The values of whole elements or blocks.
+pub(super) fn decode_element(element: Element, bytes: &[u8]) -> Vec<f64> {
+    match element {
+        Element::Scalar(dtype) => decode(dtype, bytes),
+        Element::Block(format) => bytes
+            .chunks(format.bytes)
+            .filter_map(|block| format.decode(block))
+            .flatten()
+            .map(f64::from)
+            .collect(),
+    }
+}
+
+/// What fills guards and outputs: NaN with a payload that no computation makes; for
+/// integers a byte pattern.
+pub(super) fn poison(element: Element) -> Vec<u8> {
+    match element {
+        Element::Scalar(DType::F16) => 0x7ec5u16.to_le_bytes().to_vec(),
+        Element::Scalar(DType::Bf16) => 0x7fc5u16.to_le_bytes().to_vec(),
+        Element::Scalar(DType::F32) => 0x7fc5_c5c5u32.to_le_bytes().to_vec(),
+        Element::Scalar(DType::F64) => 0x7ff8_c5c5_c5c5_c5c5u64.to_le_bytes().to_vec(),
+        Element::Scalar(dtype) => vec![0xc5; dtype.bytes()],
+        Element::Block(format) => block::poison(format),
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014): the same numbers on every run.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// The sequence of `seed`.
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    /// The next 64 bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }
+
+    /// A value in [low, high).
+    pub fn between(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * ((self.bits() >> 11) as f64 / (1u64 << 53) as f64)
+    }
+
+    /// An integer below `limit`, which is not 0.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.bits() % limit.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_what_the_bytes_mean() {
+        let data = Data::new(DType::F16, &[2], &[0.1, -70000.0]);
+        assert_eq!(data.values, [f64::from(f16::from_f32(0.1)), f64::NEG_INFINITY]);
+        assert_eq!(Data::new(DType::I8, &[2], &[-200.0, 7.9]).values, [-128.0, 7.0]);
+        for dtype in DType::ALL {
+            assert_eq!(Data::new(dtype, &[2], &[1.0, 0.0]).values, [1.0, 0.0], "{dtype}");
+            assert_eq!(poison(Element::Scalar(dtype)).len(), dtype.bytes());
+        }
+    }
+
+    #[test]
+    fn poison_is_nan_wherever_there_is_one() {
+        for name in ["f16", "bf16", "f32", "f64", "q4_0", "q4_1", "q8_0"] {
+            let element: Element = name.parse().unwrap();
+            let values = decode_element(element, &poison(element));
+            assert_eq!(values.len(), element.block_elements());
+            assert!(values.iter().all(|value| value.is_nan()), "{name}");
+        }
+    }
+
+    #[test]
+    fn random_blocks_have_moderate_values() {
+        for name in ["q4_0", "q4_1", "q8_0"] {
+            let data = Data::random(name.parse().unwrap(), &[3, 64], &mut Random::new(1));
+            assert_eq!(data.values.len(), 192);
+            assert!(data.values.iter().all(|value| value.abs() < 13.0), "{name}");
+            assert!(data.values.iter().any(|value| value.abs() > 0.1), "{name}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The models' embedding and linear layers, for weights in every format.
+
+use phobos_artifact::{DType, Element};
+
+use super::{
+    case::{Case, Tolerance},
+    data::{Data, Random},
+    dot::matmul,
+};
+
+const EMBED: &str = include_str!("../../../../models/kernels/embed.ph");
+const LINEAR: &str = include_str!("../../../../models/kernels/linear.ph");
+
+fn weights() -> impl Iterator<Item = Element> {
+    let scalars = [DType::F32, DType::F16, DType::Bf16].into_iter().map(Element::Scalar);
+    scalars.chain(phobos_artifact::format::ALL.into_iter().map(Element::Block))
+}
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut random = Random::new(7);
+    for element in weights() {
+        embed(&mut cases, &mut random, element);
+        linear(&mut cases, &mut random, element);
+    }
+    cases
+}
+
+fn embed(cases: &mut Vec<Case>, random: &mut Random, element: Element) {
+    let block = element.block_elements() as u64;
+    let widths: &[u64] = if block == 1 { &[1, 17, 33, 64] } else { &[1, 2, 3] };
+    for width in widths {
+        let e = width * block;
+        let w = Data::random(element, &[11, e], random);
+        for n in [1, 17] {
+            let ids: Vec<f64> =
+                (0..n).map(|at| if at == 0 { 10.0 } else { random.below(11) as f64 }).collect();
+            cases.push(lookup(format!("embed {element}"), &w, &ids));
+        }
+        // An id outside the table reads nothing, so its row stays as it was.
+        cases.push(lookup(format!("embed outside {element}"), &w, &[3.0, 11.0, -1.0, 2.0]));
+    }
+}
+
+fn lookup(op: String, w: &Data, ids: &[f64]) -> Case {
+    let (v, e, n) = (w.shape[0], w.shape[1], ids.len() as u64);
+    let before = Data::f32(&[n, e], &vec![-77.0; (n * e) as usize]);
+    let mut wanted = before.values.clone();
+    for (row, id) in wanted.chunks_mut(e as usize).zip(ids) {
+        if *id >= 0.0 && *id < v as f64 {
+            row.copy_from_slice(&w.values[*id as usize * e as usize..][..e as usize]);
+        }
+    }
+    Case::new(op, EMBED, "embed")
+        .element("F", w.element)
+        .bind("E", e)
+        .input("Ids", &Data::new(DType::I32, &[n], ids))
+        .input("W", w)
+        .update("X", &before, wanted, Tolerance::EXACT)
+}
+
+/// Decode (M = 1) and prefill, N around a tile of 16, K around a tile of 256.
+fn linear(cases: &mut Vec<Case>, random: &mut Random, element: Element) {
+    let block = element.block_elements() as u64;
+    let depths: &[u64] = if block == 1 { &[1, 17, 255, 256, 257] } else { &[32, 256, 288] };
+    for (m, tile_m) in [(1, 1), (1, 16), (3, 4), (15, 16), (16, 16), (17, 16)] {
+        for n in [1, 15, 16, 17, 33] {
+            for k in depths {
+                let x = Data::random(Element::Scalar(DType::F32), &[m, *k], random);
+                let w = Data::random(element, &[n, *k], random);
+                let product = matmul(&x.values, &w.values, (m, n, *k), true);
+                let largest = w.values.iter().fold(1.0f64, |largest, value| largest.max(value.abs()));
+                let tolerance = Tolerance::sum(*k, largest);
+                let case = |kernel: &str| {
+                    Case::new(format!("{kernel} {element}"), LINEAR, kernel)
+                        .element("F", element)
+                        .param("TILE_M", tile_m)
+                        .param("TILE_N", 16)
+                        .param("TILE_K", 256)
+                        .input("X", &x)
+                        .input("W", &w)
+                };
+                let y = Data::random(Element::Scalar(DType::F32), &[m, n], random);
+                let sums = product.iter().zip(&y.values).map(|(product, y)| product + y).collect();
+                cases.push(case("linear_add").update("Y", &y, sums, tolerance));
+                cases.push(case("linear").output("Y", &[m, n], product, tolerance));
+            }
+        }
+    }
+}
