@@ -12,6 +12,7 @@
 
 pub mod counters;
 pub mod decode;
+pub mod device;
 mod emulator;
 pub mod exec;
 pub mod launch;
@@ -23,6 +24,7 @@ pub mod report;
 pub mod sched;
 
 pub use decode::{Kernel, Program};
+pub use device::EmulatorDevice;
 pub use emulator::{Emulator, EmulatorError, Params};
 pub use launch::{Options, Outcome, Schedule};
 pub use ptx::PtxError;
