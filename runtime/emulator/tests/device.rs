@@ -1,4 +1,5 @@
 //! The emulator as a device: artifacts with PTX text, launches by name.
+#![allow(clippy::unwrap_used)]
 
 use std::{collections::BTreeMap, sync::Arc};
 

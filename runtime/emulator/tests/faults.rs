@@ -1,5 +1,6 @@
 //! Each kind of fault, planted in hand-written PTX, is reported; the corrected
 //! twin is not accused, under the converged schedule and 100 hostile ones.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

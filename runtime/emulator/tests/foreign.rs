@@ -1,5 +1,6 @@
 //! PTX that other compilers made: NVIDIA's from our CUDA kernels, Triton's from
 //! our matmul. `tests/foreign/make.sh` makes the files.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -62,7 +63,7 @@ fn divergent_loop() {
         let steps = |mut v: u32| {
             let mut count = 0;
             while v > 1 {
-                v = if v % 2 == 0 { v / 2 } else { 3 * v + 1 };
+                v = if v.is_multiple_of(2) { v / 2 } else { 3 * v + 1 };
                 count += 1;
             }
             count

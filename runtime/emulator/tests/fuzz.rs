@@ -1,6 +1,7 @@
 //! Damaged PTX must be refused or run, never panic, hang or allocate without
 //! bound. `PHOBOS_FUZZ_CASES=1000000 cargo test --release -p phobos-emulator --test
 //! fuzz` runs longer; `PHOBOS_FUZZ_SEED` starts elsewhere.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

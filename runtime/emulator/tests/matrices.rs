@@ -1,6 +1,7 @@
 //! Fragment maps of `mma.sync` and `ldmatrix`, written out here shape by shape
 //! from the figures and formulas of the PTX ISA document, against the emulator:
 //! planted matrices in which every element is a different value.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Warp instructions, atomics, spaces, calls and control flow.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

@@ -64,7 +64,7 @@ impl Executor<'_> {
             let mut data = [0u8; 16];
             let mut defined = u16::MAX;
             if wanted > 0 {
-                if src % bytes != 0 {
+                if !src.is_multiple_of(bytes) {
                     self.fault(cta, at, FaultKind::Misaligned, Some(src), || {
                         format!("the source of a {bytes}-byte `cp.async` is not a multiple of {bytes}")
                     });
@@ -158,11 +158,11 @@ impl Executor<'_> {
             }
         }
         for word in 0..bytes / 4 {
-            if let Some(slot) = cta.in_flight.get_mut(start / 4 + word) {
-                if slot.0 == 1 + w as u32 * 32 + lane as u32 {
-                    cta.flying = cta.flying.saturating_sub(1);
-                    *slot = (0, 0);
-                }
+            if let Some(slot) = cta.in_flight.get_mut(start / 4 + word)
+                && slot.0 == 1 + w as u32 * 32 + lane as u32
+            {
+                cta.flying = cta.flying.saturating_sub(1);
+                *slot = (0, 0);
             }
             self.race(cta, at, Space::Shared, (start + 4 * word) as u64, 4, Access::Write);
         }

@@ -19,7 +19,7 @@ impl Executor<'_> {
     ) -> Option<Group> {
         let kernel = self.kernel;
         let pc = group.pc;
-        let Some(inst) = kernel.code.get(pc as usize) else { return None };
+        let inst = kernel.code.get(pc as usize)?;
         if active == 0 {
             group.pc += 1;
             return Some(group);

@@ -149,6 +149,7 @@ impl<'a> Executor<'a> {
     }
 
     /// Reports lanes in which a value that decides something is undefined.
+    #[allow(clippy::too_many_arguments)]
     fn check_defined(
         &mut self,
         cta: &Cta,
@@ -477,8 +478,8 @@ impl<'a> Executor<'a> {
         if let Some(value) = set.value {
             let packed = set.high.is_some();
             let result: Lanes = std::array::from_fn(|lane| {
-                let half = if packed { high[lane] * value << 16 } else { 0 };
-                low[lane] * value | half
+                let half = if packed { (high[lane] * value) << 16 } else { 0 };
+                (low[lane] * value) | half
             });
             self.finish(warp, set.p, sources, &result, active, width, alu::Shadow::Spread);
             return;

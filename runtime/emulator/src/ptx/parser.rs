@@ -318,8 +318,8 @@ impl<'s> Parser<'s> {
 
     fn extents(&mut self) -> Parsed<[u32; 3]> {
         let mut extents = [1; 3];
-        for axis in 0..3 {
-            extents[axis] = self.small("an extent")?;
+        for extent in &mut extents {
+            *extent = self.small("an extent")?;
             if !self.eat(b',') {
                 break;
             }

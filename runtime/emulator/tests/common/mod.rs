@@ -1,5 +1,7 @@
 //! What the integration tests share.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
+
+pub mod ops;
 
 use phobos_emulator::{Emulator, Fault, FaultKind, Options, Outcome, Params, Program, Schedule};
 

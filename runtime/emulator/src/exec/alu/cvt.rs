@@ -199,7 +199,7 @@ impl Cvt {
                 low | high << 8
             }
             _ => match self.read(bits) {
-                Value::Int(value) => self.from_int(value),
+                Value::Int(value) => self.integer(value),
                 Value::Float(value) => self.scalar(bits, value),
             },
         }
@@ -238,7 +238,7 @@ impl Cvt {
         if self.width >= 8 { extended } else { extended & ((1 << (self.width * 8)) - 1) }
     }
 
-    fn from_int(&self, value: i128) -> u64 {
+    fn integer(&self, value: i128) -> u64 {
         if let Some(format) = format(self.dst) {
             let code = pack(value < 0, value.unsigned_abs() as u64, 0, false, format, self.round);
             return self.finish(code, format);

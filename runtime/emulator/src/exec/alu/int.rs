@@ -41,18 +41,18 @@ pub(super) fn select(base: &str, ty: Ty, mods: &mut Modifiers<'_>) -> Option<Alu
         "add" | "sub" | "min" | "max" if matches!(ty, Ty::U16x2 | Ty::S16x2) => pairs(base, ty, mods),
         "add" => two(int2!(ty, |a, b| a.wrapping_add(b))?),
         "sub" => two(int2!(ty, |a, b| a.wrapping_sub(b))?),
-        "min" | "max" => {
-            let relu = mods.take("relu");
-            if relu && ty != Ty::S32 {
+        "min" | "max" if mods.take("relu") => {
+            if ty != Ty::S32 {
                 return None;
             }
-            two(match (base, relu) {
-                ("min", false) => int2!(ty, |a, b| a.min(b))?,
-                ("max", false) => int2!(ty, |a, b| a.max(b))?,
-                ("min", true) => int2!(ty, |a, b| a.min(b).max(0))?,
-                _ => int2!(ty, |a, b| a.max(b).max(0))?,
+            two(if base == "min" {
+                lanes2!(|a, b| (a as i32).min(b as i32).max(0) as u64)
+            } else {
+                lanes2!(|a, b| (a as i32).max(b as i32).max(0) as u64)
             })
         }
+        "min" => two(int2!(ty, |a, b| a.min(b))?),
+        "max" => two(int2!(ty, |a, b| a.max(b))?),
         // The ISA leaves x / 0 open; this is what the hardware gives.
         "div" => two(int2!(ty, |a, b| if b == 0 { !0 } else { a.wrapping_div(b) })?),
         "rem" => two(int2!(ty, |a, b| if b == 0 { a } else { a.wrapping_rem(b) })?),

@@ -1,4 +1,6 @@
 //! Comparisons: what `setp` and `set` test.
+// With NaNs about, `x < y || x > y` is not `x != y`, nor `!(x < y)` the same as `x >= y`.
+#![allow(clippy::double_comparisons, clippy::nonminimal_bool, clippy::neg_cmp_op_on_partial_ord)]
 
 use super::F2;
 use crate::{
@@ -109,7 +111,6 @@ fn high_brain(bits: u64) -> f32 {
 }
 
 /// The comparison named in `mods` at type `ty`; takes its words.
-#[allow(clippy::nonminimal_bool, clippy::neg_cmp_op_on_partial_ord)]
 pub fn compare(ty: Ty, mods: &mut Modifiers<'_>) -> Option<Compare> {
     let word = ORDER.into_iter().find(|word| mods.take(word))?;
     let bits_only = matches!(word, "eq" | "ne");
