@@ -399,6 +399,19 @@ fn matrix_instructions_without_all_lanes() {
     caught(&Case { grid: 1, block: 16 }, &MMA.replace("{GUARD}", ""), FaultKind::MissingLanes, "mma.sync");
 }
 
+#[test]
+fn undefined_rows_of_a_product_stay_rows() {
+    // Rows 8 to 15 of A are undefined: so are the sums of lanes' upper halves only.
+    let body = |stored: &str| {
+        own(&format!(
+            "mov.u32 %r1, 0;\nmov.f32 %f1, 0f00000000;\nmma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 \
+             {{%f2,%f3,%f4,%f5}}, {{%r1,%r30}}, {{%r1}}, {{%f1,%f1,%f1,%f1}};\nst.global.f32 [%rd4], {stored};"
+        ))
+    };
+    clean(&ONE_WARP, &body("%f3"));
+    caught(&ONE_WARP, &body("%f4"), FaultKind::UninitializedStore, "st.global.f32");
+}
+
 /// Each thread copies 16 bytes, then reads its own or another thread's.
 fn copies(after: &str, partner: u32) -> String {
     format!(

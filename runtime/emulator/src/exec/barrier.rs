@@ -99,10 +99,10 @@ impl Executor<'_> {
         None
     }
 
-    /// Exits may complete barriers that wait for everyone left.
+    /// Exits may complete barriers: nobody waits for threads that are gone.
     pub(super) fn recheck_barriers(&mut self, cta: &mut Cta) {
         for index in 0..cta.barriers.len() {
-            if !cta.barriers[index].arrived.is_empty() && cta.barriers[index].expected.is_none() {
+            if !cta.barriers[index].arrived.is_empty() {
                 self.complete(cta, index);
             }
         }
@@ -116,8 +116,11 @@ impl Executor<'_> {
             .arrived
             .iter()
             .zip(&cta.warps)
-            // A last warp with fewer than 32 threads counts whole.
-            .map(|(arrived, warp)| if *arrived == warp.populated { 32 } else { arrived.count_ones() })
+            // A warp of which nobody else can come counts whole: counts are of warps.
+            .map(|(arrived, warp)| {
+                let whole = *arrived != 0 && warp.live() & !arrived == 0;
+                if whole { 32 } else { arrived.count_ones() }
+            })
             .sum();
         let full = match state.expected {
             Some(expected) => arrived >= expected,

@@ -1,9 +1,6 @@
 //! Matrix instructions on the registers and memories of a CTA.
 
-use super::{
-    At, Executor, lanes_of,
-    mma::{Element, Part},
-};
+use super::{At, Executor, lanes_of, mma::Part};
 use crate::{
     decode::inst::{MatrixMove, Mma, NONE, Slot, WmmaMove},
     machine::Cta,
@@ -15,15 +12,25 @@ use crate::{
 impl Executor<'_> {
     pub(super) fn multiply(&mut self, cta: &mut Cta, w: usize, members: u32, mma: &Mma) {
         let warp = &mut cta.warps[w];
-        // One undefined element makes rows and columns undefined; the whole result
-        // is marked, since tiles are read and written whole.
-        let undefined = self.strict
-            && mma
-                .a
+        let fragments = [(Part::A, &mma.a), (Part::B, &mma.b), (Part::C, &mma.c)];
+        let any = self.strict
+            && fragments
                 .iter()
-                .chain(&mma.b)
-                .chain(&mma.c)
+                .flat_map(|(_, slots)| slots.iter())
                 .any(|slot| warp.undefined_lanes(*slot) & members != 0);
+        // Which elements of D depend on an undefined one, found before D is written.
+        let undefined = any.then(|| {
+            let mut known = mma.shape.no_undefined();
+            for (part, slots) in fragments {
+                for (register, slot) in slots.iter().enumerate() {
+                    for lane in lanes_of(warp.undefined_lanes(*slot) & members) {
+                        let bytes = warp.undefined_bytes(*slot, lane);
+                        mma.shape.spread_undefined(&mma.tables, &mut known, part, register, lane, bytes);
+                    }
+                }
+            }
+            known
+        });
         let regs = &warp.regs;
         let read = |part: Part, register: u32, lane: u32| {
             let slots = match part {
@@ -42,16 +49,15 @@ impl Executor<'_> {
                 result[lane as usize] = value;
             }
         });
-        let bytes = if mma.shape.d == Element::F64 { 0xff } else { 0xf };
-        for (slot, result) in mma.d.iter().zip(&results) {
+        for (register, (slot, result)) in mma.d.iter().zip(&results).enumerate() {
             if *slot == NONE {
                 continue;
             }
             warp.write(*slot, result, members);
             warp.undefined[*slot as usize] &= !members;
-            if undefined {
+            if let Some(known) = &undefined {
                 for lane in lanes_of(members) {
-                    warp.mark(*slot, lane, bytes);
+                    warp.mark(*slot, lane, mma.shape.undefined_result(&mma.tables, known, register, lane));
                 }
             }
         }

@@ -372,6 +372,69 @@ impl MmaShape {
         }
     }
 
+    /// No undefined element: an entry for each row of A, column of B and element of C.
+    pub fn no_undefined(&self) -> Undefined {
+        let (m, n, count) = (self.m as usize, self.n as usize, self.matrices() as usize);
+        Undefined {
+            rows: vec![false; count * m],
+            columns: vec![false; count * n],
+            sums: vec![false; count * m * n],
+        }
+    }
+
+    /// Notes the undefined `bytes` of a fragment register: an element of A reaches
+    /// its row of D, one of B its column, one of C itself.
+    pub fn spread_undefined(
+        &self,
+        tables: &Tables,
+        known: &mut Undefined,
+        part: Part,
+        register: usize,
+        lane: usize,
+        bytes: u8,
+    ) {
+        let element = self.element(part, false);
+        let (per, bits) = (element.per_register() as usize, element.bits() as usize);
+        let count = self.registers(part, false) as usize * per;
+        let k = self.k as usize;
+        for i in 0..per {
+            let first = bits * i / 8;
+            let mask = ((1u16 << bits.div_ceil(8)) - 1) << first;
+            if u16::from(bytes) & mask == 0 {
+                continue;
+            }
+            let (table, target, divisor) = match part {
+                Part::A => (&tables.a, &mut known.rows, k),
+                Part::B => (&tables.b, &mut known.columns, k),
+                Part::C => (&tables.c, &mut known.sums, 1),
+            };
+            let place = table.get(lane * count + register * per + i).copied().unwrap_or(0);
+            if let Some(slot) = target.get_mut(usize::from(place) / divisor) {
+                *slot = true;
+            }
+        }
+    }
+
+    /// The undefined bytes of a register of D.
+    pub fn undefined_result(&self, tables: &Tables, known: &Undefined, register: usize, lane: usize) -> u8 {
+        let (per, bits) = (self.d.per_register() as usize, self.d.bits() as usize);
+        let count = self.registers(Part::C, true) as usize * per;
+        let (m, n) = (self.m as usize, self.n as usize);
+        let mut bytes = 0;
+        for i in 0..per {
+            let place = usize::from(tables.d.get(lane * count + register * per + i).copied().unwrap_or(0));
+            let (matrix, row, column) = (place / (m * n), place / n % m, place % n);
+            let at = |flags: &[bool], index: usize| flags.get(index).copied().unwrap_or(false);
+            if at(&known.rows, matrix * m + row)
+                || at(&known.columns, matrix * n + column)
+                || at(&known.sums, place)
+            {
+                bytes |= ((1u16 << (bits / 8)) - 1) << (bits * i / 8);
+            }
+        }
+        bytes as u8
+    }
+
     fn encode(&self, value: f64) -> u64 {
         match self.d {
             Element::F16 => narrow(value, F16, Round::NearestEven),
@@ -388,6 +451,14 @@ impl MmaShape {
             }
         }
     }
+}
+
+/// Which parts of a product depend on undefined elements.
+#[derive(Clone, Debug)]
+pub struct Undefined {
+    rows: Vec<bool>,
+    columns: Vec<bool>,
+    sums: Vec<bool>,
 }
 
 /// The flat index of each fragment element, by lane and element.

@@ -486,13 +486,20 @@ impl<'a> Executor<'a> {
         }
         // p may be a source of q's shadow: remember it before writing.
         let undefined = sources.iter().fold(0, |any, slot| any | warp.undefined_lanes(*slot)) & active;
+        // A defined predicate may decide the combination by itself.
+        let forced = match set.combine {
+            Some((how @ (Combine::And | Combine::Or), slot, negate)) => {
+                warp.predicate(slot, negate != (how == Combine::And), active) & !warp.undefined_lanes(slot)
+            }
+            _ => 0,
+        };
         for (slot, values) in [(set.p, &low), (set.q, &high)] {
             if slot == NONE {
                 continue;
             }
             warp.write(slot, values, active);
             warp.undefined[slot as usize] &= !active;
-            for lane in lanes_of(undefined) {
+            for lane in lanes_of(undefined & !forced) {
                 warp.mark(slot, lane, 1);
             }
         }

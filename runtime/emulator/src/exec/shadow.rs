@@ -99,6 +99,11 @@ fn propagate(warp: &Warp, sources: [Slot; 4], lane: usize, width: u8, rule: Shad
             let high = if union & 0b1100 != 0 { 0b1100 } else { 0 };
             low | high
         }
+        Shadow::Words => {
+            let low = if union & 0x0f != 0 { 0x0f } else { 0 };
+            let high = if union & 0xf0 != 0 { 0xf0 } else { 0 };
+            low | high
+        }
         Shadow::ShiftLeft | Shadow::ShiftRight if undefined[1] == 0 => {
             let amount = value(1) as u32;
             let bits = expand(undefined[0] & full);

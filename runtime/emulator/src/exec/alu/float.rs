@@ -408,5 +408,5 @@ fn pairs(base: &str, mods: &mut Modifiers<'_>) -> Option<Alu> {
         "fma" => Three(pair!(|a, b, c| a.mul_add(b, c))),
         _ => return None,
     };
-    Some(Alu::uniform(function, Ty::F32x2))
+    Some(Alu::uniform(function, Ty::F32x2).shadow(super::Shadow::Words))
 }

@@ -53,6 +53,8 @@ pub enum Shadow {
     Or,
     /// Half by half (packed 16-bit arithmetic).
     Halves,
+    /// Word by word (packed `f32`).
+    Words,
     /// Shifted left with the value.
     ShiftLeft,
     /// Shifted right with the value.
