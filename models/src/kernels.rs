@@ -165,11 +165,16 @@ impl Role {
             Role::Linear { rows, .. } => Some(Role::Linear { weight: element, rows }),
             Role::LinearAdd { rows, .. } => Some(Role::LinearAdd { weight: element, rows }),
             Role::RmsNorm { .. }
+            | Role::RmsNormAdd { .. }
             | Role::Rope { .. }
             | Role::StoreKeys { .. }
+            | Role::NormRope { .. }
+            | Role::NormRopeStore { .. }
             | Role::StoreValues { .. }
             | Role::Attention { .. }
-            | Role::SwiGlu => None,
+            | Role::SwiGlu
+            | Role::GeGlu
+            | Role::Softcap => None,
         }
     }
 
