@@ -107,7 +107,7 @@ pub fn file_line_column(location: Location<'_>) -> Option<(String, usize, usize)
     let file = file.as_string_ref().as_str().unwrap_or("?").to_owned();
     let (line, column) =
         (location.file_line_col_range_start_line(), location.file_line_col_range_start_column());
-    Some((file, line as usize, column as usize))
+    Some((file, line, column))
 }
 
 /// Runs the mlir-opt driver over the process's arguments and returns the exit code.
