@@ -11,10 +11,10 @@ pub(crate) fn architecture(file: &GgufFile) -> Result<&str, ModelError> {
     Ok(file.metadata().require::<&str>("general.architecture")?)
 }
 
-/// Hyper-parameters of a `llama` model. Every count is at least 1, `head` is even, and
-/// `heads` is a multiple of `kv_heads`.
+/// The extents of a decoder. Every count is at least 1, `head` is even, and `heads` is a
+/// multiple of `kv_heads`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LlamaConfig {
+pub struct Dims {
     /// Layers.
     pub layers: u64,
     /// E: width of the residual stream.
@@ -31,82 +31,22 @@ pub struct LlamaConfig {
     pub vocabulary: u64,
     /// Positions that the model was trained on.
     pub context: u64,
-    /// Added to the mean square in RMSNorm.
-    pub eps: f32,
-    /// Rotary position embedding.
-    pub rope: RopeConfig,
 }
 
-/// Keys whose meaning the graph lacks, and the one value that needs none.
-const NEUTRAL: [(&str, f64); 7] = [
-    ("expert_count", 0.0),
-    ("expert_used_count", 0.0),
-    ("attention.causal", 1.0),
-    ("logit_scale", 1.0),
-    ("residual_scale", 1.0),
-    ("embedding_scale", 1.0),
-    ("rope.scaling.attn_factor", 1.0),
-];
+impl Dims {
+    /// H D: elements of all query heads.
+    pub fn queries(&self) -> u64 {
+        self.heads * self.head
+    }
 
-impl LlamaConfig {
-    /// Reads the `llama.*` keys of `file`.
-    pub(crate) fn new(file: &GgufFile) -> Result<LlamaConfig, ModelError> {
-        let keys = Keys { file, metadata: file.metadata(), prefix: architecture(file)? };
-        for (name, neutral) in NEUTRAL {
-            let value = match keys.optional::<bool>(name) {
-                Ok(flag) => flag.map(|flag| f64::from(u8::from(flag))),
-                Err(_) => keys.optional::<f64>(name)?,
-            };
-            if value.is_some_and(|value| value != neutral) {
-                return Err(keys.error(name, "this version's llama graph has no use for it"));
-            }
-        }
-        let layers = keys.count("block_count", None)?;
-        let width = keys.count("embedding_length", None)?;
-        let heads = keys.uniform("attention.head_count", layers, None)?;
-        let kv_heads = keys.uniform("attention.head_count_kv", layers, Some(heads))?;
-        if !heads.is_multiple_of(kv_heads) {
-            let problem = format!("{kv_heads} does not divide the {heads} query heads");
-            return Err(keys.error("attention.head_count_kv", problem));
-        }
-        let head = keys.count("attention.key_length", Some(width / heads))?;
-        let value_head = keys.count("attention.value_length", Some(width / heads))?;
-        if head != value_head {
-            let problem = format!("{value_head} differs from the key length {head}, which is not supported");
-            return Err(keys.error("attention.value_length", problem));
-        }
-        if !head.is_multiple_of(2) {
-            return Err(keys.error("attention.key_length", format!("{head} is odd")));
-        }
-        let table = file.require_tensor("token_embd.weight")?;
-        let vocabulary = match table.rows_shape().first() {
-            Some(rows @ 1..=MAX_COUNT) => *rows,
-            _ => {
-                return Err(ModelError::Tensor {
-                    file: file.name().to_owned(),
-                    name: table.name.clone(),
-                    problem: format!("wanted a row for each of 1 to {MAX_COUNT} tokens"),
-                });
-            }
-        };
-        Ok(LlamaConfig {
-            layers,
-            width,
-            heads,
-            kv_heads,
-            head,
-            feed_forward: keys.uniform("feed_forward_length", layers, None)?,
-            vocabulary,
-            context: keys.count("context_length", None)?,
-            eps: keys.number("attention.layer_norm_rms_epsilon", None, |eps| (0.0..1.0).contains(&eps))?
-                as f32,
-            rope: keys.rope(head)?,
-        })
+    /// G D: elements of all key heads, and of all value heads.
+    pub fn keys(&self) -> u64 {
+        self.kv_heads * self.head
     }
 }
 
 /// The keys of one architecture.
-struct Keys<'a> {
+pub(crate) struct Keys<'a> {
     file: &'a GgufFile,
     metadata: Metadata<'a>,
     prefix: &'a str,
@@ -117,21 +57,88 @@ struct Keys<'a> {
 const MAX_COUNT: u64 = 1 << 30;
 
 impl<'a> Keys<'a> {
+    pub fn new(file: &'a GgufFile) -> Result<Keys<'a>, ModelError> {
+        Ok(Keys { file, metadata: file.metadata(), prefix: architecture(file)? })
+    }
+
+    /// Checks keys whose meaning the graph lacks: each is absent or has the one value that
+    /// needs none.
+    pub fn expect_neutral(&self, neutral: &[(&str, f64)]) -> Result<(), ModelError> {
+        for (name, neutral) in neutral {
+            let value = match self.optional::<bool>(name) {
+                Ok(flag) => flag.map(|flag| f64::from(u8::from(flag))),
+                Err(_) => self.optional::<f64>(name)?,
+            };
+            if value.is_some_and(|value| value != *neutral) {
+                let problem = format!("this version's {} graph has no use for it", self.prefix);
+                return Err(self.error(name, problem));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn dims(&self) -> Result<Dims, ModelError> {
+        let layers = self.count("block_count", None)?;
+        let width = self.count("embedding_length", None)?;
+        let heads = self.uniform("attention.head_count", layers, None)?;
+        let kv_heads = self.uniform("attention.head_count_kv", layers, Some(heads))?;
+        if !heads.is_multiple_of(kv_heads) {
+            let problem = format!("{kv_heads} does not divide the {heads} query heads");
+            return Err(self.error("attention.head_count_kv", problem));
+        }
+        let head = self.count("attention.key_length", Some(width / heads))?;
+        let value_head = self.count("attention.value_length", Some(width / heads))?;
+        if head != value_head {
+            let problem = format!("{value_head} differs from the key length {head}, which is not supported");
+            return Err(self.error("attention.value_length", problem));
+        }
+        if !head.is_multiple_of(2) {
+            return Err(self.error("attention.key_length", format!("{head} is odd")));
+        }
+        let table = self.file.require_tensor("token_embd.weight")?;
+        let vocabulary = match table.rows_shape().first() {
+            Some(rows @ 1..=MAX_COUNT) => *rows,
+            _ => {
+                return Err(ModelError::Tensor {
+                    file: self.file.name().to_owned(),
+                    name: table.name.clone(),
+                    problem: format!("wanted a row for each of 1 to {MAX_COUNT} tokens"),
+                });
+            }
+        };
+        Ok(Dims {
+            layers,
+            width,
+            heads,
+            kv_heads,
+            head,
+            feed_forward: self.uniform("feed_forward_length", layers, None)?,
+            vocabulary,
+            context: self.count("context_length", None)?,
+        })
+    }
+
+    /// What is added to the mean square in RMSNorm.
+    pub fn eps(&self) -> Result<f32, ModelError> {
+        let eps = self.number("attention.layer_norm_rms_epsilon", None, |eps| (0.0..1.0).contains(&eps))?;
+        Ok(eps as f32)
+    }
+
     fn key(&self, name: &str) -> String {
         format!("{}.{name}", self.prefix)
     }
 
-    fn error(&self, name: &str, problem: impl Display) -> ModelError {
+    pub fn error(&self, name: &str, problem: impl Display) -> ModelError {
         let (file, key) = (self.file.name().to_owned(), self.key(name));
         ModelError::Key { file, key, problem: problem.to_string() }
     }
 
-    fn optional<T: FromValue<'a>>(&self, name: &str) -> Result<Option<T>, ModelError> {
+    pub fn optional<T: FromValue<'a>>(&self, name: &str) -> Result<Option<T>, ModelError> {
         Ok(self.metadata.optional(&self.key(name))?)
     }
 
     /// A count from 1 to [`MAX_COUNT`].
-    fn count(&self, name: &str, default: Option<u64>) -> Result<u64, ModelError> {
+    pub fn count(&self, name: &str, default: Option<u64>) -> Result<u64, ModelError> {
         match self.optional(name)?.or(default) {
             Some(value) => self.in_range(name, value),
             None => self.in_range(name, self.metadata.require(&self.key(name))?),
@@ -163,7 +170,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    fn number(
+    pub fn number(
         &self,
         name: &str,
         default: Option<f64>,
@@ -176,7 +183,7 @@ impl<'a> Keys<'a> {
         if accepted(value) { Ok(value) } else { Err(self.error(name, format!("{value} is out of range"))) }
     }
 
-    fn rope(&self, head: u64) -> Result<RopeConfig, ModelError> {
+    pub fn rope(&self, head: u64) -> Result<RopeConfig, ModelError> {
         let positive = |value: f64| value.is_finite() && value > 0.0;
         let rotated = self.count("rope.dimension_count", Some(head))?;
         if rotated > head || !rotated.is_multiple_of(2) {

@@ -6,16 +6,19 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use phobos_artifact::{Chip, CompileOptions, CompileRequest, DType, Element};
+use phobos_artifact::{Chip, CompileOptions, CompileRequest, DType, Element, format};
 use phobos_device::Kernel;
 
 use crate::ModelError;
 
 const ATTENTION: &str = include_str!("../kernels/attention.ph");
 const EMBED: &str = include_str!("../kernels/embed.ph");
+const GEGLU: &str = include_str!("../kernels/geglu.ph");
 const LINEAR: &str = include_str!("../kernels/linear.ph");
+const NORM_ROPE: &str = include_str!("../kernels/norm_rope.ph");
 const RMSNORM: &str = include_str!("../kernels/rmsnorm.ph");
 const ROPE: &str = include_str!("../kernels/rope.ph");
+const SOFTCAP: &str = include_str!("../kernels/softcap.ph");
 const SWIGLU: &str = include_str!("../kernels/swiglu.ph");
 
 /// How many rows (tokens) a launch has; it decides the tile of the row axis.
@@ -64,7 +67,7 @@ impl Rows {
 /// What a kernel does in a model. Shapes are row-major, outermost axis first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// `Ids [N], table [V, E] -> X [N, E]`.
+    /// `Ids [N], table [V, E] -> X [N, E]`, scaled.
     Embed {
         /// Format of the table.
         table: Element,
@@ -73,6 +76,11 @@ pub enum Role {
     },
     /// `X [N, E], W [E] -> Y [N, E]`.
     RmsNorm {
+        /// E.
+        width: u64,
+    },
+    /// `X [N, E], W [E]`, added to `Y [N, E]`.
+    RmsNormAdd {
         /// E.
         width: u64,
     },
@@ -102,6 +110,18 @@ pub enum Role {
         /// Element of the cache.
         cache: DType,
     },
+    /// Norms and rotates `X [N, H, 2, R], W [2, R]` in place.
+    NormRope {
+        /// R: pairs of a head.
+        pairs: u64,
+    },
+    /// Norms and rotates `X [N, G, 2, R], W [2, R]` into a key cache `[S, G, 2, R]`.
+    NormRopeStore {
+        /// R: pairs of a head.
+        pairs: u64,
+        /// Element of the cache.
+        cache: DType,
+    },
     /// Copies `X [N, E]` into a value cache `[S, E]`.
     StoreValues {
         /// E: all key/value heads together.
@@ -118,25 +138,56 @@ pub enum Role {
         /// Whether N is 1.
         decode: bool,
     },
-    /// `Gate [N, F], Up [N, F] -> Y [N, F]`.
+    /// `Gate [N, F], Up [N, F] -> Y [N, F]` with silu.
     SwiGlu,
+    /// `Gate [N, F], Up [N, F] -> Y [N, F]` with gelu.
+    GeGlu,
+    /// `X [N, V]` in place.
+    Softcap,
+}
+
+/// Every element that kernels take for a weight matrix: the scalars, then the block
+/// formats.
+pub fn weight_elements() -> impl Iterator<Item = Element> {
+    let scalars = [DType::F32, DType::F16, DType::Bf16].map(Element::Scalar);
+    scalars.into_iter().chain(format::ALL.into_iter().map(Element::Block))
 }
 
 impl Role {
+    /// This kernel for weights in `element`; `None` when it takes no weight matrix, or
+    /// when a row of its table is no whole number of blocks.
+    pub fn with_weight(self, element: Element) -> Option<Role> {
+        match self {
+            Role::Embed { width, .. } => {
+                let whole = width.is_multiple_of(element.block_elements() as u64);
+                whole.then_some(Role::Embed { table: element, width })
+            }
+            Role::Linear { rows, .. } => Some(Role::Linear { weight: element, rows }),
+            Role::LinearAdd { rows, .. } => Some(Role::LinearAdd { weight: element, rows }),
+            Role::RmsNorm { .. }
+            | Role::Rope { .. }
+            | Role::StoreKeys { .. }
+            | Role::StoreValues { .. }
+            | Role::Attention { .. }
+            | Role::SwiGlu => None,
+        }
+    }
+
     /// The request that compiles this kernel for `chip`.
     pub fn request(&self, chip: Chip) -> CompileRequest {
         let spec = match *self {
             Role::Embed { table, width } => Spec::new(EMBED, "embed").element("F", table).dim("E", width),
             Role::RmsNorm { width } => Spec::new(RMSNORM, "rmsnorm").dim("E", width),
-            Role::Linear { weight, rows } => {
-                Spec::new(LINEAR, "linear").element("F", weight).param("TILE_M", rows.linear_tile())
-            }
-            Role::LinearAdd { weight, rows } => {
-                Spec::new(LINEAR, "linear_add").element("F", weight).param("TILE_M", rows.linear_tile())
-            }
+            Role::RmsNormAdd { width } => Spec::new(RMSNORM, "rmsnorm_add").dim("E", width),
+            Role::Linear { weight, rows } => Spec::linear("linear", weight, rows),
+            Role::LinearAdd { weight, rows } => Spec::linear("linear_add", weight, rows),
             Role::Rope { pairs } => Spec::new(ROPE, "rope").dim("R", pairs),
             Role::StoreKeys { pairs, cache } => {
                 Spec::new(ROPE, "rope_store").element("T", Element::Scalar(cache)).dim("R", pairs)
+            }
+            Role::NormRope { pairs } => Spec::new(NORM_ROPE, "norm_rope").dim("R", pairs),
+            Role::NormRopeStore { pairs, cache } => {
+                Spec::new(NORM_ROPE, "norm_rope_store").element("T", Element::Scalar(cache)).dim("R", pairs)
             }
             Role::StoreValues { width, cache } => {
                 Spec::new(ROPE, "store").element("T", Element::Scalar(cache)).dim("E", width)
@@ -146,6 +197,8 @@ impl Role {
                 .dim("D", head)
                 .param("TILE_Q", if decode { 1 } else { 16 }),
             Role::SwiGlu => Spec::new(SWIGLU, "swiglu"),
+            Role::GeGlu => Spec::new(GEGLU, "geglu"),
+            Role::Softcap => Spec::new(SOFTCAP, "softcap"),
         };
         spec.request(chip)
     }
@@ -170,6 +223,17 @@ impl Spec {
     fn new(source: &'static str, kernel: &'static str) -> Spec {
         let (elements, dims, params) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Spec { source, kernel, elements, dims, params }
+    }
+
+    /// One row streams the weights once: the whole depth at a time, few columns to a
+    /// program so that all threads have work. Many rows use each weight often.
+    fn linear(kernel: &'static str, weight: Element, rows: Rows) -> Spec {
+        let (columns, depth) = if rows == Rows::One { (32, 4096) } else { (64, 512) };
+        Spec::new(LINEAR, kernel)
+            .element("F", weight)
+            .param("TILE_M", rows.linear_tile())
+            .param("TILE_N", columns)
+            .param("TILE_K", depth)
     }
 
     fn element(mut self, name: &str, element: Element) -> Spec {
@@ -256,7 +320,8 @@ mod tests {
         assert_eq!(request.kernel, "linear");
         assert_eq!(request.chip, Chip::Sm(86));
         assert_eq!(request.elements, BTreeMap::from([("F".to_owned(), q4_1())]));
-        assert_eq!(request.params, BTreeMap::from([("TILE_M".to_owned(), 1)]));
+        let params = [("TILE_K", 4096), ("TILE_M", 1), ("TILE_N", 32)];
+        assert_eq!(request.params, params.map(|(name, value)| (name.to_owned(), value)).into());
         assert!(request.dims.is_empty());
     }
 
@@ -313,10 +378,15 @@ mod tests {
         let mut roles = vec![
             Role::Embed { table: weight, width: 64 },
             Role::RmsNorm { width: 64 },
+            Role::RmsNormAdd { width: 64 },
+            Role::NormRope { pairs: 16 },
+            Role::NormRopeStore { pairs: 16, cache },
             Role::Rope { pairs: 16 },
             Role::StoreKeys { pairs: 16, cache },
             Role::StoreValues { width: 64, cache },
             Role::SwiGlu,
+            Role::GeGlu,
+            Role::Softcap,
         ];
         for rows in Rows::ALL {
             roles.push(Role::Linear { weight, rows });
@@ -324,6 +394,33 @@ mod tests {
         }
         roles.extend([true, false].map(|decode| Role::Attention { head: 32, cache, decode }));
         roles
+    }
+
+    #[test]
+    fn every_element_of_a_weight_is_one_that_files_have() {
+        let runnable: Vec<Element> =
+            phobos_gguf::TensorType::ALL.iter().filter_map(|tensor_type| tensor_type.element()).collect();
+        let weights: Vec<Element> = weight_elements().collect();
+        assert_eq!(weights.len(), runnable.len());
+        assert!(runnable.iter().all(|element| weights.contains(element)), "{weights:?}");
+    }
+
+    #[test]
+    fn other_weights_change_the_element_alone() {
+        let q8_0: Element = "q8_0".parse().unwrap();
+        for role in every_role() {
+            let Some(other) = role.with_weight(q8_0) else {
+                assert!(!format!("{role}").contains("q4_1"), "{role} takes weights");
+                continue;
+            };
+            let (from, to) = (role.request(Chip::Sm(75)), other.request(Chip::Sm(75)));
+            assert_eq!(to.elements, BTreeMap::from([("F".to_owned(), q8_0)]));
+            assert_eq!(CompileRequest { elements: from.elements, ..to }, role.request(Chip::Sm(75)));
+        }
+        // 48 columns are one block of 32 and a half.
+        let odd = Role::Embed { table: Element::Scalar(DType::F16), width: 48 };
+        assert_eq!(odd.with_weight(q8_0), None);
+        assert!(odd.with_weight(Element::Scalar(DType::F32)).is_some());
     }
 
     #[test]

@@ -11,10 +11,12 @@
 
 mod config;
 mod error;
+mod gemma3;
 pub mod kernels;
 mod llama;
 mod ops;
 mod rope;
+mod sequence;
 mod weights;
 
 use std::sync::Arc;
@@ -23,10 +25,11 @@ use phobos_artifact::{Chip, CompileRequest, DType};
 use phobos_device::Device;
 use phobos_gguf::GgufFile;
 
-pub use config::LlamaConfig;
+pub use config::Dims;
 pub use error::ModelError;
+pub use gemma3::{Gemma3Config, Gemma3File, Sliding};
 use kernels::{KernelSet, Role};
-pub use llama::LlamaFile;
+pub use llama::{LlamaConfig, LlamaFile};
 pub use rope::RopeConfig;
 
 /// What a user chooses about how a model runs.
@@ -110,6 +113,18 @@ pub trait Architecture: Send + Sync {
         self.roles().iter().map(|role| role.request(chip)).collect()
     }
 
+    /// The requests for `chip` that files of this shape with other weights would add: each
+    /// kernel that takes a weight matrix, in every element. Some are the model's own.
+    fn requests_of_every_format(&self, chip: Chip) -> Vec<CompileRequest> {
+        let mut roles = kernels::RoleSet::default();
+        for role in self.roles() {
+            kernels::weight_elements()
+                .filter_map(|element| role.with_weight(element))
+                .for_each(|r| roles.add(r));
+        }
+        roles.roles().iter().map(|role| role.request(chip)).collect()
+    }
+
     /// Puts the model on `device`. Weights are imported from the file's bytes: the host
     /// aliases them, other devices copy. `kernels` holds every role.
     fn load(
@@ -125,10 +140,11 @@ pub fn open(file: &GgufFile, settings: &Settings) -> Result<Box<dyn Architecture
     settings.validate()?;
     match config::architecture(file)? {
         "llama" => Ok(Box::new(LlamaFile::new(file, settings)?)),
+        "gemma3" => Ok(Box::new(Gemma3File::new(file, settings)?)),
         name => Err(ModelError::Architecture {
             file: file.name().to_owned(),
             name: name.escape_debug().to_string(),
-            known: "llama",
+            known: "llama or gemma3",
         }),
     }
 }

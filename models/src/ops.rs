@@ -2,11 +2,12 @@
 //! kernels, so that a forward pass reads like the graph.
 
 use phobos_artifact::{DType, Element};
-use phobos_device::{Device, Kernel, Launch, Tensor};
+use phobos_device::{Device, DeviceExt, Kernel, Launch, Tensor};
 
 use crate::{
     ModelError,
     kernels::{KernelSet, Role, Rows},
+    rope::{RopeConfig, Tables},
 };
 
 /// The extent of axis 0.
@@ -14,27 +15,28 @@ fn rows(x: &Tensor) -> u64 {
     x.shape.first().copied().unwrap_or(0)
 }
 
-/// `x = table[ids]`.
+/// `x = table[ids] * scale`.
 pub struct Embedding {
     table: Tensor,
+    scale: f32,
     kernel: Kernel,
 }
 
 impl Embedding {
     /// Table [V, E].
-    pub fn new(kernels: &KernelSet, table: Tensor, width: u64) -> Result<Embedding, ModelError> {
+    pub fn new(kernels: &KernelSet, table: Tensor, width: u64, scale: f32) -> Result<Embedding, ModelError> {
         let kernel = kernels.get(Role::Embed { table: table.element, width })?;
-        Ok(Embedding { table, kernel })
+        Ok(Embedding { table, scale, kernel })
     }
 
     /// Ids [N] i32, all below V -> X [N, E].
     pub fn run(&self, device: &dyn Device, ids: &Tensor, x: &Tensor) -> Result<(), ModelError> {
         let launch = Launch::new(&self.kernel).tensor("Ids", ids).tensor("W", &self.table).tensor("X", x);
-        Ok(launch.run(device)?)
+        Ok(launch.scalar("scale", self.scale).run(device)?)
     }
 }
 
-/// Root mean square norm with a learnt scale.
+/// Root mean square norm with a learnt scale: `y = norm(x)`, or `y += norm(x)`.
 pub struct RmsNorm {
     weight: Tensor,
     eps: f32,
@@ -45,6 +47,12 @@ impl RmsNorm {
     /// Weight [E].
     pub fn new(kernels: &KernelSet, weight: Tensor, eps: f32) -> Result<RmsNorm, ModelError> {
         let kernel = kernels.get(Role::RmsNorm { width: rows(&weight) })?;
+        Ok(RmsNorm { weight, eps, kernel })
+    }
+
+    /// The same, adding to what Y holds.
+    pub fn adding(kernels: &KernelSet, weight: Tensor, eps: f32) -> Result<RmsNorm, ModelError> {
+        let kernel = kernels.get(Role::RmsNormAdd { width: rows(&weight) })?;
         Ok(RmsNorm { weight, eps, kernel })
     }
 
@@ -98,39 +106,117 @@ impl Linear {
     }
 }
 
-/// Rotary position embedding: the angles, and the kernels that apply them.
+/// The angles of rotary position embedding on a device.
+pub struct Angles {
+    cos: Tensor, // [P, R]
+    sin: Tensor, // [P, R]
+}
+
+impl Angles {
+    /// For heads of `head` elements at positions below `positions`; see [`Tables::new`].
+    pub fn new(
+        device: &dyn Device,
+        rope: &RopeConfig,
+        head: u64,
+        positions: u64,
+        factors: Option<&[f32]>,
+    ) -> Result<Angles, ModelError> {
+        let tables = Tables::new(rope, head, positions, factors)?;
+        let upload = |values: &[f32]| Tensor::of(&device.upload(values)?, F32, [positions, head / 2]);
+        Ok(Angles { cos: upload(&tables.cos)?, sin: upload(&tables.sin)? })
+    }
+}
+
+/// Rotary position embedding of the pairs (2i, 2i + 1).
 pub struct Rope {
-    cos: Tensor,
-    sin: Tensor,
+    angles: Angles,
+    pairs: u64,
     rotate: Kernel,
     store: Kernel,
 }
 
 impl Rope {
-    /// Tables Cos and Sin [P, R].
-    pub fn new(
-        kernels: &KernelSet,
-        cos: Tensor,
-        sin: Tensor,
-        pairs: u64,
-        cache: DType,
-    ) -> Result<Rope, ModelError> {
+    /// For heads of 2 `pairs` elements.
+    pub fn new(kernels: &KernelSet, angles: Angles, pairs: u64, cache: DType) -> Result<Rope, ModelError> {
         let rotate = kernels.get(Role::Rope { pairs })?;
         let store = kernels.get(Role::StoreKeys { pairs, cache })?;
-        Ok(Rope { cos, sin, rotate, store })
+        Ok(Rope { angles, pairs, rotate, store })
     }
 
-    /// Rotates X [N, H, R, 2] in place, row n to position pos + n.
+    /// Rotates X [N, H, D] in place, row n to position pos + n.
     pub fn rotate(&self, device: &dyn Device, x: &Tensor, pos: i32) -> Result<(), ModelError> {
-        let launch = Launch::new(&self.rotate).tensor("X", x).tensor("Cos", &self.cos);
-        Ok(launch.tensor("Sin", &self.sin).scalar("pos", pos).run(device)?)
+        let x = split_heads(x, [self.pairs, 2])?;
+        let launch = Launch::new(&self.rotate).tensor("X", &x).tensor("Cos", &self.angles.cos);
+        Ok(launch.tensor("Sin", &self.angles.sin).scalar("pos", pos).run(device)?)
     }
 
-    /// Rotates X [N, G, R, 2] into rows pos + n of a cache [S, G, R, 2].
+    /// Rotates X [N, G, D] into rows pos + n of a cache [S, G, D].
     pub fn store(&self, device: &dyn Device, x: &Tensor, cache: &Tensor, pos: i32) -> Result<(), ModelError> {
-        let launch = Launch::new(&self.store).tensor("X", x).tensor("Cos", &self.cos);
-        let launch = launch.tensor("Sin", &self.sin).tensor("Cache", cache);
+        let (x, cache) = (split_heads(x, [self.pairs, 2])?, split_heads(cache, [self.pairs, 2])?);
+        let launch = Launch::new(&self.store).tensor("X", &x).tensor("Cos", &self.angles.cos);
+        let launch = launch.tensor("Sin", &self.angles.sin).tensor("Cache", &cache);
         Ok(launch.scalar("pos", pos).run(device)?)
+    }
+}
+
+/// X [N, H, D] as [N, H, a, b].
+fn split_heads(x: &Tensor, [a, b]: [u64; 2]) -> Result<Tensor, ModelError> {
+    let heads = x.shape.get(1).copied().unwrap_or(1);
+    Ok(x.reshape([rows(x), heads, a, b])?)
+}
+
+/// Root mean square norm of each head with a learnt scale, then rotary position embedding
+/// of the pairs (i, D / 2 + i).
+pub struct NormRope {
+    weight: Tensor, // [2, R]
+    eps: f32,
+    pairs: u64,
+    kernel: Kernel,
+}
+
+impl NormRope {
+    /// In place, with weight [D].
+    pub fn new(kernels: &KernelSet, weight: &Tensor, eps: f32) -> Result<NormRope, ModelError> {
+        NormRope::with(weight, eps, |pairs| kernels.get(Role::NormRope { pairs }))
+    }
+
+    /// Into a cache, with weight [D].
+    pub fn storing(
+        kernels: &KernelSet,
+        weight: &Tensor,
+        eps: f32,
+        cache: DType,
+    ) -> Result<NormRope, ModelError> {
+        NormRope::with(weight, eps, |pairs| kernels.get(Role::NormRopeStore { pairs, cache }))
+    }
+
+    fn with(
+        weight: &Tensor,
+        eps: f32,
+        kernel: impl FnOnce(u64) -> Result<Kernel, ModelError>,
+    ) -> Result<NormRope, ModelError> {
+        let pairs = rows(weight) / 2;
+        Ok(NormRope { weight: weight.reshape([2, pairs])?, eps, pairs, kernel: kernel(pairs)? })
+    }
+
+    /// X [N, H, D] at positions pos + n: in place, or to the same rows of a cache [S, H, D].
+    pub fn run(
+        &self,
+        device: &dyn Device,
+        angles: &Angles,
+        x: &Tensor,
+        cache: Option<&Tensor>,
+        pos: i32,
+    ) -> Result<(), ModelError> {
+        let halves = [2, self.pairs];
+        let x = split_heads(x, halves)?;
+        let cache = cache.map(|cache| split_heads(cache, halves)).transpose()?;
+        let mut launch = Launch::new(&self.kernel).tensor("X", &x).tensor("W", &self.weight);
+        launch = launch.tensor("Cos", &angles.cos).tensor("Sin", &angles.sin);
+        if let Some(cache) = &cache {
+            launch = launch.tensor("Cache", cache);
+        }
+        Ok(launch.scalar("pos", pos).scalar("eps", self.eps).run(device)?)
     }
 }
 
@@ -155,21 +241,29 @@ impl StoreValues {
 /// Causal grouped-query attention over a cache.
 pub struct Attention {
     scale: f32,
+    window: i32,
     decode: Kernel,
     batch: Option<Kernel>,
 }
 
 impl Attention {
-    /// Heads of `head` elements, scaled by its inverse square root, for batches of at
-    /// most `largest` rows.
-    pub fn new(kernels: &KernelSet, head: u64, cache: DType, largest: u64) -> Result<Attention, ModelError> {
-        let scale = (1.0 / (head as f64).sqrt()) as f32;
+    /// Heads of `head` elements, for batches of at most `largest` rows. Scores are scaled by
+    /// `scale`; a query sees the last `window` positions, its own among them, or all.
+    pub fn new(
+        kernels: &KernelSet,
+        head: u64,
+        cache: DType,
+        largest: u64,
+        scale: f64,
+        window: Option<u64>,
+    ) -> Result<Attention, ModelError> {
         let decode = kernels.get(Role::Attention { head, cache, decode: true })?;
         let batch = match largest {
             0 | 1 => None,
             _ => Some(kernels.get(Role::Attention { head, cache, decode: false })?),
         };
-        Ok(Attention { scale, decode, batch })
+        let window = window.and_then(|window| i32::try_from(window).ok()).unwrap_or(i32::MAX);
+        Ok(Attention { scale: scale as f32, window, decode, batch })
     }
 
     /// Q [N, H, D] at positions pos + n, caches [S, G, D] -> O [N, H, D].
@@ -186,24 +280,43 @@ impl Attention {
             _ => &self.decode,
         };
         let launch = Launch::new(kernel).tensor("Q", q).tensor("K", keys).tensor("V", values).tensor("O", o);
-        Ok(launch.scalar("pos", pos).scalar("scale", self.scale).run(device)?)
+        let launch = launch.scalar("pos", pos).scalar("window", self.window);
+        Ok(launch.scalar("scale", self.scale).run(device)?)
     }
 }
 
-/// `y = silu(gate) * up`.
-pub struct SwiGlu {
+/// `y = f(gate) * up`.
+pub struct GatedUnit {
     kernel: Kernel,
 }
 
-impl SwiGlu {
-    /// The operation.
-    pub fn new(kernels: &KernelSet) -> Result<SwiGlu, ModelError> {
-        Ok(SwiGlu { kernel: kernels.get(Role::SwiGlu)? })
+impl GatedUnit {
+    /// With the f of `role`: [`Role::SwiGlu`] or [`Role::GeGlu`].
+    pub fn new(kernels: &KernelSet, role: Role) -> Result<GatedUnit, ModelError> {
+        Ok(GatedUnit { kernel: kernels.get(role)? })
     }
 
     /// Gate, Up [N, F] -> Y [N, F].
     pub fn run(&self, device: &dyn Device, gate: &Tensor, up: &Tensor, y: &Tensor) -> Result<(), ModelError> {
         Ok(Launch::new(&self.kernel).tensor("Gate", gate).tensor("Up", up).tensor("Y", y).run(device)?)
+    }
+}
+
+/// `x = cap * tanh(x / cap)`.
+pub struct Softcap {
+    cap: f32,
+    kernel: Kernel,
+}
+
+impl Softcap {
+    /// With values brought into (-cap, cap).
+    pub fn new(kernels: &KernelSet, cap: f32) -> Result<Softcap, ModelError> {
+        Ok(Softcap { cap, kernel: kernels.get(Role::Softcap)? })
+    }
+
+    /// X [N, V] in place.
+    pub fn run(&self, device: &dyn Device, x: &Tensor) -> Result<(), ModelError> {
+        Ok(Launch::new(&self.kernel).tensor("X", x).scalar("cap", self.cap).run(device)?)
     }
 }
 

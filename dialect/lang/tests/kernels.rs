@@ -59,20 +59,22 @@ fn every_shipped_kernel_checks_for_every_binding() {
                 check::kernels(&module).cloned().map(|kernel| (program, kernel)).collect::<Vec<_>>()
             }) {
                 let format = kernel.generics.iter().any(|generic| generic.kind == GenericKind::Format);
-                let elements: &[&str] = if format {
-                    &["f32", "f16", "bf16", "q4_0", "q4_1", "q8_0"]
-                } else {
-                    &["f32", "f16", "bf16"]
-                };
-                for element in elements {
+                // Only the models' kernels take blocks of any size.
+                let most = if folder == "models/kernels" { usize::MAX } else { 32 };
+                let formats = phobos_artifact::format::ALL
+                    .iter()
+                    .filter(|block| format && block.elements <= most)
+                    .map(|block| block.name);
+                for element in ["f32", "f16", "bf16"].into_iter().chain(formats) {
                     let scalar = |generic: &Generic| {
-                        generic.kind == GenericKind::DType && matches!(*element, "q4_0" | "q4_1" | "q8_0")
+                        generic.kind == GenericKind::DType
+                            && phobos_artifact::format::by_name(element).is_some()
                     };
                     let bindings: Vec<(&str, &str)> = kernel
                         .generics
                         .iter()
                         .map(|generic| {
-                            (generic.name.name.as_str(), if scalar(generic) { "f16" } else { *element })
+                            (generic.name.name.as_str(), if scalar(generic) { "f16" } else { element })
                         })
                         .collect();
                     checked_text(&path, program, &kernel.name.name, &bindings);
@@ -103,6 +105,8 @@ fn linear_of_blocks_records_its_contracts() {
     let multiples: Vec<(&str, u64)> =
         kernel.param_multiples.iter().map(|m| (m.param.as_str(), m.of)).collect();
     assert_eq!(multiples, [("TILE_K", 32)]);
+    let large = checked("models/kernels/linear.ph", "linear", &[("F", "q6_k")]);
+    assert_eq!(large.contracts, [Contract::Multiple { dim: "K".into(), of: 256 }]);
     let plain = checked("models/kernels/linear.ph", "linear", &[("F", "f32")]);
     assert!(plain.contracts.is_empty() && plain.param_multiples.is_empty());
     let added = checked("models/kernels/linear.ph", "linear_add", &[("F", "f32")]);
@@ -115,7 +119,7 @@ fn attention_facts() {
     assert_eq!(grid(&kernel), ["ceil(N / TILE_Q)", "H", "1"]);
     assert_eq!(kernel.required_dims.iter().collect::<Vec<_>>(), ["D"]);
     let names: Vec<&str> = kernel.scalars.iter().map(|scalar| scalar.name.as_str()).collect();
-    assert_eq!(names, ["pos", "scale"]);
+    assert_eq!(names, ["pos", "window", "scale"]);
 }
 
 #[test]

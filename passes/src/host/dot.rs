@@ -12,6 +12,7 @@ use phobos_dialect::{Op, PassError, Type, Val, ir};
 
 use super::{
     Lowering,
+    dot_blocks::splits,
     emit::Size,
     source::{Chunk, Kind, Source, View},
     tile::only_here,
@@ -63,7 +64,15 @@ impl<'c> Lowering<'c> {
         };
         let mut dot =
             Dot { lhs, rhs, acc, out, m: extents[0], n: extents[1], k: extents[2], shape, element: wide };
-        if op.has_attribute("transposed") && shape[0] <= MAX_STREAMED_ROWS {
+        let blocks = dot.rhs.aligned_blocks().cloned();
+        if let (true, true, Some(blocks)) = (
+            op.has_attribute("transposed"),
+            shape[0] <= MAX_STREAMED_ROWS,
+            blocks.filter(|blocks| splits(blocks)),
+        ) {
+            self.remark(op, "dot_t: blocks streamed across interleaved rows: few rows on the left");
+            self.dot_block_rows(&mut dot, &blocks)?;
+        } else if op.has_attribute("transposed") && shape[0] <= MAX_STREAMED_ROWS {
             self.remark(op, "dot_t: right side streamed row by row: few rows on the left");
             self.dot_rows(&mut dot)?;
         } else if op.has_attribute("transposed") {
@@ -122,25 +131,27 @@ impl<'c> Lowering<'c> {
         self.b.binary(add, product, c)
     }
 
+    /// Makes the rows of the left side readable together, and returns how often to go
+    /// over all of them. With one row its validity is the loop's; with several all are
+    /// computed, from scratch, which may be read beyond what is valid.
+    pub(super) fn settle_rows(&mut self, dot: &mut Dot<'c>) -> Result<Size<'c>, PassError> {
+        self.settle_lhs(dot)?;
+        if dot.shape[0] == 1 {
+            return Ok(dot.m);
+        }
+        if dot.lhs.view().is_none_or(|view| !view.owned) {
+            dot.lhs.extents = vec![dot.m, dot.k];
+            let view = self.scratch_tile(&dot.lhs.shape.clone(), dot.lhs.element)?;
+            self.copy_into(&dot.lhs, &view)?;
+            dot.lhs.kind = Kind::View(view);
+        }
+        Ok(Size::Const(1))
+    }
+
     /// Each element of the result as the sum of one row of each side.
     fn dot_rows(&mut self, dot: &mut Dot<'c>) -> Result<(), PassError> {
         let [rows, _, depth] = dot.shape;
-        // With one row its validity is the loop's; with several all are computed, from
-        // scratch, which may be read beyond what is valid.
-        let together = if rows > 1 {
-            dot.lhs.extents = vec![dot.m, dot.k];
-            if dot.lhs.view().is_none_or(|view| !view.owned) {
-                let view = self.scratch_tile(&dot.lhs.shape.clone(), dot.lhs.element)?;
-                self.copy_into(&dot.lhs, &view)?;
-                dot.lhs.kind = Kind::View(view);
-            }
-            1
-        } else {
-            // A row that is computed is computed once, not once for each column.
-            self.settle_lhs(dot)?;
-            1
-        };
-        let m = if rows > 1 { Size::Const(together) } else { dot.m };
+        let m = self.settle_rows(dot)?;
         let dot = &*dot;
         let width = self.target.lanes.min((depth as u64).next_power_of_two());
         let unit = (width * CHAINS as u64).max(dot.rhs.granularity()).max(dot.lhs.granularity());
@@ -272,8 +283,12 @@ impl<'c> Lowering<'c> {
         let panel = self.scratch_tile(&[depth, columns], dot.element)?;
         let packed = Source::whole(Kind::View(panel.clone()), dot.element, vec![depth, columns]);
         let dot = &*dot;
+        let blocks = dot.rhs.aligned_blocks();
         self.for_loop(Size::Const(0), dot.n, columns, &[], |lowering, first, _| {
-            lowering.pack(dot, first, &panel)?;
+            match blocks {
+                Some(blocks) => lowering.pack_blocks(dot, blocks, first, &panel)?,
+                None => lowering.pack(dot, first, &panel)?,
+            }
             let left = lowering.b.binary("arith.subi", lowering.value(dot.n)?, lowering.value(first)?)?;
             let here = lowering.b.binary("arith.minsi", left, lowering.b.i64(columns)?)?;
             lowering.micro_kernel(dot, first, Size::Value(here), &packed)?;

@@ -59,20 +59,28 @@ impl<'c> Lowering<'c> {
         Ok(())
     }
 
-    /// All rows of a block of columns: full blocks of rows, then single rows.
+    /// All rows of a block of columns: full blocks of rows, then what is left four rows
+    /// and one row at a time.
     fn row_blocks(&mut self, dot: &Dot<'c>, rhs: &Source<'c>, block: Block<'c>) -> Result<(), PassError> {
         let full = self.target.rows.min(dot.shape[0] as usize);
-        let whole = self.round_down(dot.m, full as i64)?;
-        let at = |row: Size<'c>, rows: usize| Block { row, rows, ..block };
-        self.for_loop(Size::Const(0), whole, full as i64, &[], |lowering, row, _| {
-            lowering.register_block(dot, rhs, &at(row, full))?;
-            Ok(Vec::new())
-        })?;
-        if full > 1 {
-            self.for_loop(whole, dot.m, 1, &[], |lowering, row, _| {
-                lowering.register_block(dot, rhs, &at(row, 1))?;
+        let mut done = Size::Const(0);
+        for rows in [full, 4, 1] {
+            if rows > full || (rows == full && done != Size::Const(0)) {
+                continue;
+            }
+            let left = match (dot.m, done) {
+                (_, Size::Const(0)) => dot.m,
+                _ => Size::Value(self.b.binary("arith.subi", self.value(dot.m)?, self.value(done)?)?),
+            };
+            let whole = self.add(done, self.round_down(left, rows as i64)?)?;
+            self.for_loop(done, whole, rows as i64, &[], |lowering, row, _| {
+                lowering.register_block(dot, rhs, &Block { row, rows, ..block })?;
                 Ok(Vec::new())
             })?;
+            done = whole;
+            if done == dot.m {
+                break;
+            }
         }
         Ok(())
     }

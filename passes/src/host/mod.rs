@@ -18,6 +18,7 @@ mod arg_reduce;
 mod body;
 mod convert;
 mod dot;
+mod dot_blocks;
 mod emit;
 mod format;
 mod half;
@@ -79,7 +80,7 @@ impl Target {
         match level {
             "v2" => Some(Target { lanes: 4, rows: 4, fma: false }),
             "v3" => Some(Target { lanes: 8, rows: 6, fma: true }),
-            "v4" => Some(Target { lanes: 16, rows: 12, fma: true }),
+            "v4" => Some(Target { lanes: 16, rows: 8, fma: true }),
             _ => None,
         }
     }

@@ -278,7 +278,7 @@ fn reads_any(source: &Source<'_>, buffers: &[Source<'_>]) -> bool {
             MapInput::Tile { source, .. } => reads_any(source, buffers),
             MapInput::Scalar(_) => false,
         }),
-        Kind::Splat(_) | Kind::Iota(_) | Kind::Decode(..) => false,
+        Kind::Splat(_) | Kind::Iota(_) | Kind::Decode(_) | Kind::Blocks(_) => false,
     }
 }
 

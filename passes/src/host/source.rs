@@ -9,6 +9,7 @@ use phobos_dialect::{Op, PassError, Type, Val, ir, types::block_format};
 use super::{
     Lowering,
     emit::{Size, element_bytes},
+    format::Blocks,
 };
 
 /// A tensor of the kernel.
@@ -30,8 +31,7 @@ pub(super) struct View<'c> {
     /// not overlap.
     pub root: Val<'c>,
     pub element: Type<'c>,
-    /// Elements from one position of an axis to the next; blocks on the last axis of a
-    /// block format.
+    /// Elements from one position of an axis to the next.
     pub strides: Vec<Size<'c>>,
     /// Whether it is a whole scratch tile that no other view shares.
     pub owned: bool,
@@ -48,8 +48,10 @@ pub(super) enum Kind<'c> {
     Iota(usize),
     /// Computed by the body of a `phobos.map` from its inputs.
     Map(Rc<MapSource<'c>>),
-    /// Decoded from a view of a block format.
-    Decode(View<'c>, &'static Format),
+    /// Encoded: a window of a block format.
+    Blocks(Blocks<'c>),
+    /// Decoded from such a window.
+    Decode(Blocks<'c>),
 }
 
 /// A `phobos.map` that has not been computed yet.
@@ -97,7 +99,7 @@ impl<'c> Source<'c> {
     /// How many elements along the last axis must be read together.
     pub(super) fn granularity(&self) -> u64 {
         match &self.kind {
-            Kind::Decode(_, format) => format.elements as u64,
+            Kind::Decode(blocks) | Kind::Blocks(blocks) => blocks.format.elements as u64,
             Kind::Map(map) => map
                 .inputs
                 .iter()
@@ -114,6 +116,18 @@ impl<'c> Source<'c> {
     /// The axis that vectors run along: the last that is longer than 1.
     pub(super) fn lane_axis(&self) -> usize {
         lane_axis(&self.shape)
+    }
+
+    /// The window of a matrix [rows, columns] of a block format whose rows start a group.
+    pub(super) fn aligned_blocks(&self) -> Option<&Blocks<'c>> {
+        match &self.kind {
+            Kind::Decode(blocks)
+                if blocks.aligned && blocks.row_axis == Some(0) && blocks.column_axis == 1 =>
+            {
+                Some(blocks)
+            }
+            _ => None,
+        }
     }
 
     /// The view, when the elements are in memory as they are.
@@ -145,12 +159,9 @@ pub(super) fn format_of(op: Op<'_>, element: Type<'_>) -> Result<Option<&'static
 }
 
 impl<'c> Lowering<'c> {
-    /// The address of an element of a view (of its block, for block formats).
+    /// The address of an element of a view.
     pub(super) fn address(&self, view: &View<'c>, index: &[Size<'c>]) -> Result<Val<'c>, PassError> {
-        let bytes = match block_format(view.element).and_then(|name| format::by_name(&name)) {
-            Some(format) => format.bytes as i64,
-            None => i64::from(element_bytes(view.element)),
-        };
+        let bytes = i64::from(element_bytes(view.element));
         let mut offset = Size::Const(0);
         for (position, stride) in index.iter().zip(&view.strides) {
             offset = self.add(offset, self.multiply(*position, *stride)?)?;
@@ -205,7 +216,10 @@ impl<'c> Lowering<'c> {
                 let map = map.clone();
                 self.map_body(&map, chunk)
             }
-            Kind::Decode(view, format) => self.decode(view, format, chunk),
+            Kind::Decode(blocks) => self.decode(blocks, chunk),
+            Kind::Blocks(_) => {
+                Err(PassError::new(self.b.location(), "internal error: an encoded tile is read"))
+            }
         }
     }
 

@@ -1,14 +1,16 @@
 //! Tiles as a whole: loads, stores, scratch copies, and operations that only move
 //! elements.
 
-use std::rc::Rc;
+use std::{collections::BTreeMap, rc::Rc};
 
 use melior::ir::ValueLike;
+use phobos_artifact::format::{Format, GROUP_ROWS};
 use phobos_dialect::{Op, PassError, Type, Val, build::IntegerPredicate, ir, types::Tile};
 
 use super::{
     Lowering,
     emit::{Size, element_bytes},
+    format::Blocks,
     source::{Kind, MapInput, MapSource, Source, View, format_of},
 };
 
@@ -98,17 +100,19 @@ impl<'c> Lowering<'c> {
         let memory = self.memory(op, tensor)?;
         let result = ir::results(op)[0];
         let (shape, element) = self.shape(result)?;
-        let format = format_of(op, element)?;
-        let view = self.window(&memory, offsets, format.map_or(1, |format| format.elements as i64))?;
-        let mut source = Source::whole(Kind::View(view.clone()), element, shape.clone());
-        source.extents = self.extents(&shape, valid)?;
-        if format.is_some() {
+        if let Some(format) = format_of(op, element)? {
             if memory.written {
                 return Err(PassError::at(op, "a tensor of a block format cannot be written"));
             }
+            let blocks = self.block_window(op, &memory, offsets, format)?;
+            let mut source = Source::whole(Kind::Blocks(blocks), element, shape.clone());
+            source.extents = self.extents(&shape, valid)?;
             self.define(result, source);
             return Ok(());
         }
+        let view = self.window(&memory, offsets)?;
+        let mut source = Source::whole(Kind::View(view.clone()), element, shape.clone());
+        source.extents = self.extents(&shape, valid)?;
         if let Some(fill) = other.first() {
             let fill = self.scalar(*fill)?;
             let whole = Source::whole(Kind::Splat(fill), element, shape.clone());
@@ -134,7 +138,7 @@ impl<'c> Lowering<'c> {
         let memory = self.memory(op, tensor)?;
         let mut source = self.source(value)?;
         source.extents = self.extents(&source.shape, valid)?;
-        let view = self.window(&memory, offsets, 1)?;
+        let view = self.window(&memory, offsets)?;
         self.copy_into(&source, &view)
     }
 
@@ -151,24 +155,66 @@ impl<'c> Lowering<'c> {
         &mut self,
         memory: &super::source::Memory<'c>,
         offsets: &[Val<'c>],
-        block: i64,
     ) -> Result<View<'c>, PassError> {
         let mut strides = vec![Size::Const(1); memory.dims.len()];
-        let last = memory.dims.len() - 1;
-        let mut stride = self.divide(memory.dims[last], block)?;
-        for axis in (0..last).rev() {
+        let mut stride = Size::Const(1);
+        for axis in (0..memory.dims.len()).rev() {
             strides[axis] = stride;
             stride = self.multiply(stride, memory.dims[axis])?;
         }
         let (pointer, element) = (memory.pointer, memory.element);
         let base = View { pointer, root: pointer, element, strides, owned: false };
-        let mut index = Vec::new();
-        for (axis, offset) in offsets.iter().enumerate() {
-            let offset = self.size(self.scalar(*offset)?);
-            index.push(if axis == last { self.divide(offset, block)? } else { offset });
-        }
+        let index = offsets
+            .iter()
+            .map(|offset| Ok(self.size(self.scalar(*offset)?)))
+            .collect::<Result<Vec<_>, _>>()?;
         let pointer = self.address(&base, &index)?;
         Ok(View { pointer, ..base })
+    }
+
+    /// The window of a tensor of a block format from `offsets` on.
+    fn block_window(
+        &mut self,
+        op: Op<'c>,
+        memory: &super::source::Memory<'c>,
+        offsets: &[Val<'c>],
+        format: &'static Format,
+    ) -> Result<Blocks<'c>, PassError> {
+        let column_axis = memory.dims.len() - 1;
+        let blocks_per_row = self.divide(memory.dims[column_axis], format.elements as i64)?;
+        let column = self.size(self.scalar(offsets[column_axis])?);
+        let mut blocks = Blocks {
+            pointer: memory.pointer,
+            format,
+            blocks_per_row,
+            row: Size::Const(0),
+            block: self.divide(column, format.elements as i64)?,
+            row_axis: None,
+            column_axis,
+            aligned: true,
+        };
+        let Some(row_axis) = column_axis.checked_sub(1) else { return Ok(blocks) };
+        blocks.row_axis = Some(row_axis);
+        blocks.row = self.size(self.scalar(offsets[row_axis])?);
+        blocks.aligned = multiple_of(offsets[row_axis], GROUP_ROWS as i64);
+        // Leading axes are whole matrices one after the other.
+        let rows = self.add(memory.dims[row_axis], Size::Const(GROUP_ROWS as i64 - 1))?;
+        let groups = self.divide(rows, GROUP_ROWS as i64)?;
+        let bytes = Size::Const((GROUP_ROWS * format.bytes) as i64);
+        let mut stride = self.multiply(self.multiply(groups, blocks_per_row)?, bytes)?;
+        let (shape, _) = self.shape(ir::results(op)[0])?;
+        for axis in (0..row_axis).rev() {
+            if shape[axis] != 1 {
+                return Err(PassError::at(
+                    op,
+                    "a tile of several matrices of a block format is not available yet",
+                ));
+            }
+            let offset = self.size(self.scalar(offsets[axis])?);
+            blocks.pointer = self.byte_offset(blocks.pointer, self.multiply(offset, stride)?)?;
+            stride = self.multiply(stride, memory.dims[axis])?;
+        }
+        Ok(blocks)
     }
 
     /// Whether a point is inside its tensor.
@@ -196,7 +242,7 @@ impl<'c> Lowering<'c> {
         for (number, block) in ir::blocks(branch).into_iter().enumerate() {
             self.b = outer.in_block(block);
             let value = if number == 0 {
-                let view = self.window(&memory, &operands[1..], 1)?;
+                let view = self.window(&memory, &operands[1..])?;
                 self.load_element(view.pointer, ty)?
             } else {
                 self.b.constant(ty, 0.0)?
@@ -216,7 +262,7 @@ impl<'c> Lowering<'c> {
             operands[2..].iter().map(|o| Ok(self.size(self.scalar(*o)?))).collect::<Result<Vec<_>, _>>()?;
         let inside = self.point_inside(&memory.dims, &index)?;
         self.if_then(inside, |lowering| {
-            let view = lowering.window(&memory, &operands[2..], 1)?;
+            let view = lowering.window(&memory, &operands[2..])?;
             lowering.store_element(value, view.pointer, None)
         })
     }
@@ -274,17 +320,23 @@ impl<'c> Lowering<'c> {
             return Ok(());
         }
         let name = ir::name(op);
+        if let Kind::Blocks(blocks) | Kind::Decode(blocks) = &input.kind
+            && let Some(source) = self.rearranged_blocks(name, &input, blocks, &shape)?
+        {
+            self.define(result, source);
+            return Ok(());
+        }
         let contiguous = input.view().is_some_and(|view| is_row_major(view, &input.shape));
         let unit_only = significant(&input.shape) == significant(&shape);
         let source = match (&input.kind, name) {
             (Kind::View(_), "phobos.reshape") if !unit_only && !contiguous => self.copied(&input)?,
-            (Kind::View(_) | Kind::Decode(..), _) => input,
+            (Kind::View(_), _) => input,
+            (Kind::Blocks(_), _) => {
+                return Err(PassError::at(op, format!("{name} of a block-format tile is not available yet")));
+            }
             _ => self.materialize(&input)?,
         };
-        let view = match &source.kind {
-            Kind::View(view) | Kind::Decode(view, _) => view,
-            _ => return unexpected(op),
-        };
+        let Some(view) = source.view() else { return unexpected(op) };
         let (strides, extents, pointer) = match name {
             "phobos.broadcast" => self.stretch(&source, view, &shape)?,
             "phobos.transpose" => {
@@ -313,12 +365,40 @@ impl<'c> Lowering<'c> {
             _ => return unexpected(op),
         };
         let view = View { pointer, root: view.root, element: view.element, strides, owned: false };
-        let kind = match source.kind {
-            Kind::Decode(_, format) => Kind::Decode(view, format),
-            _ => Kind::View(view),
-        };
-        self.define(result, Source { kind, element, shape, extents });
+        self.define(result, Source { kind: Kind::View(view), element, shape, extents });
         Ok(())
+    }
+
+    /// A window of blocks with axes exchanged, or with axes of extent 1 added or dropped;
+    /// `None` for anything else.
+    fn rearranged_blocks(
+        &self,
+        name: &str,
+        input: &Source<'c>,
+        blocks: &Blocks<'c>,
+        shape: &[i64],
+    ) -> Result<Option<Source<'c>>, PassError> {
+        let mut axes = BTreeMap::new();
+        let extents = match name {
+            "phobos.transpose" => {
+                let rank = shape.len();
+                let exchange = |axis: usize| if axis + 2 >= rank { 2 * rank - 3 - axis } else { axis };
+                axes.extend((0..rank).map(|axis| (axis, exchange(axis))));
+                (0..rank).map(|axis| input.extents[exchange(axis)]).collect()
+            }
+            "phobos.reshape" if significant(&input.shape) == significant(shape) => {
+                let old = (0..input.shape.len()).filter(|axis| input.shape[*axis] != 1);
+                axes.extend(old.zip((0..shape.len()).filter(|axis| shape[*axis] != 1)));
+                self.unit_extents(input, shape)?
+            }
+            _ => return Ok(None),
+        };
+        let blocks = blocks.renumbered(&axes);
+        let kind = match input.kind {
+            Kind::Blocks(_) => Kind::Blocks(blocks),
+            _ => Kind::Decode(blocks),
+        };
+        Ok(Some(Source { kind, element: input.element, shape: shape.to_vec(), extents }))
     }
 
     fn copied(&mut self, source: &Source<'c>) -> Result<Source<'c>, PassError> {
@@ -365,7 +445,6 @@ impl<'c> Lowering<'c> {
         Ok((strides, extents, view.pointer))
     }
 
-    /// Axes of extent 1 come and go; an invalid one empties the first axis.
     #[allow(clippy::type_complexity)]
     fn reshape_units(
         &self,
@@ -373,37 +452,39 @@ impl<'c> Lowering<'c> {
         view: &View<'c>,
         shape: &[i64],
     ) -> Result<(Vec<Size<'c>>, Vec<Size<'c>>, Val<'c>), PassError> {
-        let mut axes = (0..source.shape.len()).filter(|axis| source.shape[*axis] != 1);
-        let (mut strides, mut extents) = (Vec::new(), Vec::new());
-        for extent in shape {
-            match (*extent != 1).then(|| axes.next()).flatten() {
-                Some(axis) => {
-                    strides.push(view.strides[axis]);
-                    extents.push(source.extents[axis]);
-                }
-                // The block format's last axis keeps its stride of one block.
-                None => {
-                    strides.push(Size::Const(1));
-                    extents.push(Size::Const(1));
-                }
-            }
-        }
+        let mut strides = source.shape.iter().zip(&view.strides).filter(|(extent, _)| **extent != 1);
+        let strides = shape
+            .iter()
+            .map(|extent| {
+                (*extent != 1).then(|| strides.next()).flatten().map_or(Size::Const(1), |(_, stride)| *stride)
+            })
+            .collect();
+        Ok((strides, self.unit_extents(source, shape)?, view.pointer))
+    }
+
+    /// Extents after axes of extent 1 came and went: an invalid one empties the first.
+    fn unit_extents(&self, source: &Source<'c>, shape: &[i64]) -> Result<Vec<Size<'c>>, PassError> {
+        let mut longer = source.shape.iter().zip(&source.extents).filter(|(extent, _)| **extent != 1);
+        let mut extents: Vec<Size<'c>> = shape
+            .iter()
+            .map(|extent| {
+                (*extent != 1).then(|| longer.next()).flatten().map_or(Size::Const(1), |(_, valid)| *valid)
+            })
+            .collect();
         for (extent, valid) in source.shape.iter().zip(&source.extents) {
             if *extent == 1 && *valid != Size::Const(1) {
                 extents[0] = self.multiply(extents[0], *valid)?;
             }
         }
-        Ok((strides, extents, view.pointer))
+        Ok(extents)
     }
 
     pub(super) fn decode_tile(&mut self, op: Op<'c>) -> Result<(), PassError> {
         let result = ir::results(op)[0];
         let (shape, element) = self.shape(result)?;
         let source = self.source(ir::operands(op)[0])?;
-        let Some(format) = format_of(op, source.element)? else { return unexpected(op) };
-        let Some(view) = source.view().cloned() else { return unexpected(op) };
-        let kind = Kind::Decode(View { owned: false, ..view }, format);
-        self.define(result, Source { kind, element, shape, extents: source.extents });
+        let Kind::Blocks(blocks) = source.kind else { return unexpected(op) };
+        self.define(result, Source { kind: Kind::Decode(blocks), element, shape, extents: source.extents });
         Ok(())
     }
 
@@ -478,6 +559,20 @@ pub(super) fn only_here<'c>(value: Val<'c>, op: Op<'c>) -> bool {
         None => ir::argument_of(value).map(|(block, _)| block),
     };
     ir::users(value).len() == 1 && made_in.is_some() && made_in == op.block()
+}
+
+/// Whether an index is a multiple of `of` whatever the launch.
+fn multiple_of(value: Val<'_>, of: i64) -> bool {
+    if let Some(number) = ir::constant_integer(value) {
+        return number % of == 0;
+    }
+    let Some(op) = ir::definition(value) else { return false };
+    let operands = ir::operands(op);
+    match ir::name(op) {
+        "arith.muli" => operands.into_iter().any(|operand| multiple_of(operand, of)),
+        "arith.addi" | "arith.subi" => operands.into_iter().all(|operand| multiple_of(operand, of)),
+        _ => false,
+    }
 }
 
 fn unexpected<T>(op: Op<'_>) -> Result<T, PassError> {

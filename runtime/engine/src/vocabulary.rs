@@ -24,6 +24,7 @@ fn spec(file: &GgufFile) -> Result<TokenizerSpec, GgufError> {
         pre: keys.optional::<&str>(&ggml("pre"))?.unwrap_or("default").to_owned(),
         tokens: owned(keys.require(&ggml("tokens"))?),
         // A type that the format does not define is as good as an ordinary token.
+        scores: keys.optional(&ggml("scores"))?.unwrap_or_default(),
         types: types.into_iter().map(|number| TokenType::from_gguf(number).unwrap_or_default()).collect(),
         merges: owned(keys.optional(&ggml("merges"))?.unwrap_or_default()),
         bos: id("bos_token_id")?,

@@ -1,7 +1,7 @@
 //! Tokenizers and chat templates.
 //!
-//! [`Tokenizer`] is a byte-level BPE tokenizer built from plain data ([`TokenizerSpec`]), which
-//! is what a GGUF file carries under `tokenizer.ggml.*`. [`ChatTemplate`] renders a Jinja chat
+//! [`Tokenizer`] is a byte-level BPE or SentencePiece tokenizer built from plain data
+//! ([`TokenizerSpec`]), which is what a GGUF file carries under `tokenizer.ggml.*`. [`ChatTemplate`] renders a Jinja chat
 //! template to a [`RenderedPrompt`].
 //!
 //! Invariant: text that a user wrote never becomes a control token. [`Tokenizer::encode`] knows
@@ -25,8 +25,8 @@
 //! # Ok::<(), phobos_tokenizer::VocabularyError>(())
 //! ```
 //!
-//! Not here: SentencePiece and WordPiece models, Unicode normalisation (the byte-level models
-//! are run without it), and the `lstrip`/`rstrip` token attributes, which GGUF does not carry.
+//! Not here: unigram and WordPiece models, Unicode normalisation (the models are run without
+//! it), and the `lstrip`/`rstrip` token attributes, which GGUF does not carry.
 
 mod alphabet;
 mod bpe;
@@ -35,6 +35,7 @@ mod decode;
 mod end_of_generation;
 mod pretokenize;
 mod special;
+mod spm;
 mod tokenizer;
 mod trie;
 mod unicode;

@@ -141,7 +141,7 @@ fn has_inside(offsets: &[usize], start: usize, end: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vocab::{TokenType, TokenizerSpec};
+    use crate::vocab::{Spelling, TokenType, TokenizerSpec};
 
     fn special(tokens: &[(&str, TokenType)]) -> SpecialTokens {
         let spec = TokenizerSpec {
@@ -149,7 +149,7 @@ mod tests {
             types: tokens.iter().map(|&(_, kind)| kind).collect(),
             ..TokenizerSpec::default()
         };
-        SpecialTokens::new(&Vocabulary::new(&spec).unwrap())
+        SpecialTokens::new(&Vocabulary::new(&spec, Spelling::Bytes).unwrap())
     }
 
     #[test]

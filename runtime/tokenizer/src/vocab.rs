@@ -7,20 +7,24 @@ use thiserror::Error;
 use crate::alphabet;
 use crate::end_of_generation;
 use crate::pretokenize::Pretokenizer;
+use crate::spm;
 
 /// A tokenizer as a file states it: the values of the `tokenizer.ggml.*` keys of GGUF, unchecked.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TokenizerSpec {
-    /// `tokenizer.ggml.model`; `gpt2` (byte-level BPE) is supported.
+    /// `tokenizer.ggml.model`: `gpt2` (byte-level BPE) or `llama` (SentencePiece, merged by score).
     pub model: String,
-    /// `tokenizer.ggml.pre`; see [`Pretokenizer::names`].
+    /// `tokenizer.ggml.pre`; see [`Pretokenizer::names`]. Of no effect on SentencePiece.
     pub pre: String,
     /// `tokenizer.ggml.tokens`: the string of every id, not always valid UTF-8.
     pub tokens: Vec<Vec<u8>>,
     /// `tokenizer.ggml.token_type`, as many as tokens; empty if the file has none, then all are
     /// [`TokenType::Normal`].
     pub types: Vec<TokenType>,
-    /// `tokenizer.ggml.merges`: `left right` in order of rank.
+    /// `tokenizer.ggml.scores` of SentencePiece, as many as tokens: the pair whose token has the
+    /// highest is merged first.
+    pub scores: Vec<f32>,
+    /// `tokenizer.ggml.merges` of byte-level BPE: `left right` in order of rank.
     pub merges: Vec<Vec<u8>>,
     /// `tokenizer.ggml.bos_token_id`.
     pub bos: Option<u32>,
@@ -32,11 +36,12 @@ pub struct TokenizerSpec {
     pub unk: Option<u32>,
     /// `tokenizer.ggml.padding_token_id`.
     pub pad: Option<u32>,
-    /// `tokenizer.ggml.add_bos_token`; `None` takes the pre-tokenizer's default.
+    /// `tokenizer.ggml.add_bos_token`; `None` takes the default of the pre-tokenizer, for
+    /// SentencePiece yes.
     pub add_bos: Option<bool>,
     /// `tokenizer.ggml.add_eos_token`; `None` is no.
     pub add_eos: Option<bool>,
-    /// `tokenizer.ggml.add_space_prefix`; of no effect on byte-level BPE.
+    /// `tokenizer.ggml.add_space_prefix`; `None` is yes. Of no effect on byte-level BPE.
     pub add_space_prefix: Option<bool>,
     /// `tokenizer.chat_template`.
     pub chat_template: Option<String>,
@@ -79,7 +84,7 @@ impl TokenType {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum VocabularyError {
     /// The model is not implemented.
-    #[error("tokenizer model `{name}` is not supported (supported: gpt2)")]
+    #[error("tokenizer model `{name}` is not supported (supported: gpt2, llama)")]
     UnsupportedModel {
         /// The name found.
         name: String,
@@ -108,6 +113,20 @@ pub enum VocabularyError {
         types: usize,
         /// Number of tokens.
         tokens: usize,
+    },
+    /// One score per token is needed.
+    #[error("token scores: {scores} for {tokens} tokens")]
+    ScoreCount {
+        /// Number of scores.
+        scores: usize,
+        /// Number of tokens.
+        tokens: usize,
+    },
+    /// A score has no place in an order.
+    #[error("token {id}: its score is not a number")]
+    ScoreNotANumber {
+        /// The token.
+        id: u32,
     },
     /// Two ids have the same string.
     #[error("token {second}: same string as token {first}: `{text}`")]
@@ -167,22 +186,31 @@ pub struct Vocabulary {
     chat_template: Option<String>,
 }
 
+/// How the file writes the text of a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    /// A character of the byte alphabet per byte.
+    Bytes,
+    /// As it is, but with U+2581 for a space.
+    SentencePiece,
+}
+
 #[derive(Clone, Debug)]
 struct Token {
     /// The bytes that the token stands for in text.
     bytes: Box<[u8]>,
     kind: TokenType,
-    /// Written in the byte alphabet, hence reachable by merging.
+    /// Reachable by merging.
     spelled: bool,
     ends_generation: bool,
 }
 
 impl Vocabulary {
-    /// Checks and decodes the tokens of `spec`. Merges are not looked at.
+    /// Checks and decodes the tokens of `spec`. Merges and scores are not looked at.
     ///
     /// A token whose text always ends a generation is a control token whatever its type says:
     /// some files get that wrong.
-    pub(crate) fn new(spec: &TokenizerSpec) -> Result<Vocabulary, VocabularyError> {
+    pub(crate) fn new(spec: &TokenizerSpec, spelling: Spelling) -> Result<Vocabulary, VocabularyError> {
         let count = spec.tokens.len();
         if count == 0 {
             return Err(VocabularyError::Empty);
@@ -221,7 +249,7 @@ impl Vocabulary {
                 let ends = named.is_some_and(|text| !exceptions.contains(&text));
                 let kind = if ends { TokenType::Control } else { kind };
                 let declared = spec.eos == Some(id) || spec.eot == Some(id);
-                Token::new(text, kind, ends || declared)
+                Token::new(text, spelling, kind, ends || declared)
             })
             .collect();
         Ok(Vocabulary {
@@ -340,26 +368,38 @@ impl Vocabulary {
         )
     }
 
+    /// The token that merging yields for `spelling`, which is written as in the file.
+    pub(crate) fn merged(&self, spelling: &[u8]) -> Option<u32> {
+        let id = self.by_text.get(spelling).copied()?;
+        self.token(id).filter(|token| token.spelled).map(|_| id)
+    }
+
     fn token(&self, id: u32) -> Option<&Token> {
         self.tokens.get(id as usize)
     }
 }
 
 impl Token {
-    fn new(text: &[u8], kind: TokenType, ends_generation: bool) -> Token {
-        let spelling = match kind {
-            TokenType::Normal | TokenType::UserDefined => alphabet::bytes_of(text),
-            TokenType::Byte | TokenType::Unused | TokenType::Control | TokenType::Unknown => None,
+    fn new(text: &[u8], spelling: Spelling, kind: TokenType, ends_generation: bool) -> Token {
+        let (spelled, ordinary) = match spelling {
+            Spelling::Bytes => {
+                let bytes = alphabet::bytes_of(text);
+                // Characters outside the alphabet stand for themselves.
+                (
+                    bytes.as_ref().is_some_and(|bytes| !bytes.is_empty()),
+                    bytes.unwrap_or_else(|| spell_out(text)),
+                )
+            }
+            Spelling::SentencePiece => (!text.is_empty(), spm::with_spaces(text)),
         };
-        let spelled = spelling.as_ref().is_some_and(|bytes| !bytes.is_empty());
+        let mergeable = matches!(kind, TokenType::Normal | TokenType::UserDefined);
         let bytes = match kind {
-            // Characters outside the alphabet stand for themselves.
-            TokenType::Normal => spelling.unwrap_or_else(|| spell_out(text)),
+            TokenType::Normal => ordinary,
             TokenType::Byte => hex_byte(text).map_or_else(|| text.to_vec(), |byte| vec![byte]),
             TokenType::Unused => Vec::new(),
             TokenType::UserDefined | TokenType::Control | TokenType::Unknown => text.to_vec(),
         };
-        Token { bytes: bytes.into(), kind, spelled, ends_generation }
+        Token { bytes: bytes.into(), kind, spelled: spelled && mergeable, ends_generation }
     }
 
     fn is_control(&self) -> bool {

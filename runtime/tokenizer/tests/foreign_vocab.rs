@@ -3,8 +3,8 @@
 //! The files are not part of this project. `PHOBOS_VOCAB_DIR` names a directory of `NAME.spec`
 //! files, and beside each, optionally, `NAME.inp` (texts parted by `\n__ggml_vocab_test__\n`) and
 //! `NAME.out` (the ids of each, one line per text). A spec is a line of JSON with the values of
-//! `tokenizer.ggml.*` and the numbers of tokens and merges, then all tokens and all merges, each a
-//! 32-bit little-endian length and that many bytes.
+//! `tokenizer.ggml.*` (scores as they are, types as numbers) and the numbers of tokens and merges,
+//! then all tokens and all merges, each a 32-bit little-endian length and that many bytes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -41,11 +41,13 @@ fn read(path: &Path) -> TokenizerSpec {
     let (tokens, merges) = (strings("n_tokens"), strings("n_merges"));
     let id = |key: &str| header[key].as_u64().map(|id| u32::try_from(id).unwrap());
     let types = header["types"].as_array().into_iter().flatten();
+    let scores = header["scores"].as_array().into_iter().flatten();
     TokenizerSpec {
         model: header["model"].as_str().unwrap().into(),
         pre: header["pre"].as_str().unwrap().into(),
         tokens,
         types: types.map(|kind| TokenType::from_gguf(kind.as_i64().unwrap()).unwrap()).collect(),
+        scores: scores.map(|score| score.as_f64().unwrap() as f32).collect(),
         merges,
         bos: id("bos"),
         eos: id("eos"),
@@ -80,7 +82,8 @@ fn ids_equal_the_reference() {
     paths.sort();
     assert!(!paths.is_empty());
     for path in paths {
-        let tokenizer = match Tokenizer::new(&read(&path)) {
+        let mut spec = read(&path);
+        let tokenizer = match Tokenizer::new(&spec) {
             Ok(tokenizer) => tokenizer,
             Err(error) => {
                 eprintln!("{}: {error}", path.display());
@@ -91,6 +94,11 @@ fn ids_equal_the_reference() {
         for (text, want) in &cases {
             let ids = tokenizer.encode(text, AddSpecial::No);
             assert_eq!(&ids, want, "{}: {text:?}", path.display());
+        }
+        // Decoding keeps a space that the file asks for in front.
+        spec.add_space_prefix = Some(false);
+        let tokenizer = Tokenizer::new(&spec).unwrap();
+        for (text, _) in &cases {
             check_round_trip(&tokenizer, text);
         }
         let missing = tokenizer.missing_bytes();
@@ -149,18 +157,34 @@ fn smollm2() {
     assert_eq!(String::from_utf8(tokenizer.decode(&ids, false)).unwrap(), prompt.text());
 }
 
+#[test]
+fn gemma3() {
+    let Some(path) = directory().map(|directory| directory.join("gemma3.spec")).filter(|path| path.exists())
+    else {
+        return;
+    };
+    let tokenizer = Tokenizer::new(&read(&path)).unwrap();
+    let text = "The capital of France is";
+    assert_eq!(tokenizer.encode(text, AddSpecial::Yes), [2, 818, 5279, 529, 7001, 563]);
+    assert_eq!(
+        tokenizer.encode(" Größe 12345 🦙  x", AddSpecial::Yes),
+        [2, 112880, 236743, 236770, 236778, 236800, 236812, 236810, 236743, 478, 397, 404, 391, 138, 236781]
+    );
+}
+
 /// Texts on which a backtracking or quadratic implementation does not end; timed by hand with
 /// `--release -- --nocapture`.
 #[test]
 fn a_megabyte_of_anything() {
     let Some(directory) = directory() else { return };
     let size = if cfg!(debug_assertions) { 1 << 16 } else { 1 << 20 };
-    for name in ["smollm2", "llama-bpe", "qwen35"] {
+    for name in ["smollm2", "llama-bpe", "qwen35", "llama-spm", "gemma3"] {
         let path = directory.join(format!("{name}.spec"));
         if !path.exists() {
             continue;
         }
-        let tokenizer = Tokenizer::new(&read(&path)).unwrap();
+        let spec = TokenizerSpec { add_space_prefix: Some(false), ..read(&path) };
+        let tokenizer = Tokenizer::new(&spec).unwrap();
         let prose = "The quick brown fox, aged 42, can't jump over Größe 🦙!\n";
         for unit in [" ", "a", "1", "\n", "'", "<|im_start|>", "é", "中", "x ", "ab", prose] {
             let text = unit.repeat(size / unit.len());

@@ -28,6 +28,28 @@ pub struct Piece {
     pub bytes: usize,
 }
 
+/// The pieces of a block of `bytes` bytes, in the order of the file: 2 bytes at each of
+/// `scales`, 4 bytes elsewhere. `N` must be how many there are.
+pub(super) const fn pieces<const N: usize>(bytes: usize, scales: &[usize]) -> [Piece; N] {
+    let mut pieces = [Piece { offset: 0, bytes: 0 }; N];
+    let (mut piece, mut offset) = (0, 0);
+    while offset < bytes {
+        let mut size = 4;
+        let mut scale = 0;
+        while scale < scales.len() {
+            if scales[scale] == offset {
+                size = 2;
+            }
+            scale += 1;
+        }
+        pieces[piece] = Piece { offset, bytes: size };
+        piece += 1;
+        offset += size;
+    }
+    assert!(piece == N && offset == bytes);
+    pieces
+}
+
 /// Bytes that do not make up the matrix they should.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{rows} rows of {blocks_per_row} blocks of `{format}` are {wanted} bytes in {place}, not {found}")]

@@ -4,7 +4,8 @@
 
 use super::{
     Expr::{And, Bytes, F16, Int, Mul, Shr, Sub, ToFloat},
-    Format, Piece, Segment,
+    Format, Segment,
+    layout::pieces,
 };
 
 pub(super) static FORMAT: Format = Format {
@@ -12,13 +13,7 @@ pub(super) static FORMAT: Format = Format {
     ggml_type: 2,
     elements: 32,
     bytes: 18,
-    pieces: &[
-        Piece { offset: 0, bytes: 2 },
-        Piece { offset: 2, bytes: 4 },
-        Piece { offset: 6, bytes: 4 },
-        Piece { offset: 10, bytes: 4 },
-        Piece { offset: 14, bytes: 4 },
-    ],
+    pieces: &pieces::<5>(18, &[0]),
     segments: &[
         Segment {
             start: 0,

@@ -4,7 +4,8 @@
 
 use super::{
     Expr::{Add, And, Bytes, F16, Int, Mul, Shr, ToFloat},
-    Format, Piece, Segment,
+    Format, Segment,
+    layout::pieces,
 };
 
 pub(super) static FORMAT: Format = Format {
@@ -12,14 +13,7 @@ pub(super) static FORMAT: Format = Format {
     ggml_type: 3,
     elements: 32,
     bytes: 20,
-    pieces: &[
-        Piece { offset: 0, bytes: 2 },
-        Piece { offset: 2, bytes: 2 },
-        Piece { offset: 4, bytes: 4 },
-        Piece { offset: 8, bytes: 4 },
-        Piece { offset: 12, bytes: 4 },
-        Piece { offset: 16, bytes: 4 },
-    ],
+    pieces: &pieces::<6>(20, &[0, 2]),
     segments: &[
         Segment {
             start: 0,

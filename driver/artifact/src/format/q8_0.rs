@@ -3,7 +3,8 @@
 
 use super::{
     Expr::{F16, Mul, SignedBytes, ToFloat},
-    Format, Piece, Segment,
+    Format, Segment,
+    layout::pieces,
 };
 
 pub(super) static FORMAT: Format = Format {
@@ -11,16 +12,6 @@ pub(super) static FORMAT: Format = Format {
     ggml_type: 8,
     elements: 32,
     bytes: 34,
-    pieces: &[
-        Piece { offset: 0, bytes: 2 },
-        Piece { offset: 2, bytes: 4 },
-        Piece { offset: 6, bytes: 4 },
-        Piece { offset: 10, bytes: 4 },
-        Piece { offset: 14, bytes: 4 },
-        Piece { offset: 18, bytes: 4 },
-        Piece { offset: 22, bytes: 4 },
-        Piece { offset: 26, bytes: 4 },
-        Piece { offset: 30, bytes: 4 },
-    ],
+    pieces: &pieces::<9>(34, &[0]),
     segments: &[Segment { start: 0, count: 32, value: Mul(&F16(0), &ToFloat(&SignedBytes(2))) }],
 };

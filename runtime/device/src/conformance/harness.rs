@@ -120,7 +120,7 @@ impl<'a> Harness<'a> {
         let elements = super::data::count(shape) / element.block_elements();
         let mut before = poison.repeat(GUARD);
         match content {
-            Some(content) => before.extend(device_layout(element, shape, content)),
+            Some(content) => before.extend(device_layout(element, shape, content)?),
             None => before.extend(poison.repeat(elements)),
         }
         before.extend(poison.repeat(GUARD));
@@ -132,9 +132,9 @@ impl<'a> Harness<'a> {
 }
 
 /// The bytes of a tensor in the order that kernels expect.
-fn device_layout(element: Element, shape: &[u64], content: &[u8]) -> Vec<u8> {
+fn device_layout(element: Element, shape: &[u64], content: &[u8]) -> Result<Vec<u8>, DeviceError> {
     let (Element::Block(format), Some((columns, outer))) = (element, shape.split_last()) else {
-        return content.to_vec();
+        return Ok(content.to_vec());
     };
     let rows = outer.last().map_or(1, |rows| *rows as usize);
     let blocks = *columns as usize / format.elements;
@@ -144,9 +144,13 @@ fn device_layout(element: Element, shape: &[u64], content: &[u8]) -> Vec<u8> {
         let bytes = format.device_matrix_bytes(rows as u64, blocks as u64).unwrap_or(0) as usize;
         let start = device.len();
         device.resize(start + bytes, 0);
-        format.to_device(rows, blocks, source, &mut device[start..]).expect("a whole matrix");
+        format.to_device(rows, blocks, source, &mut device[start..]).map_err(|_| DeviceError::Shape {
+            element,
+            shape: shape.to_vec(),
+            block: format.elements,
+        })?;
     }
-    device
+    Ok(device)
 }
 
 impl Guarded {
