@@ -20,7 +20,7 @@ use phobos_lang::{
 use phobos_lower::{Locate, LowerError};
 use phobos_passes::host::{REMARKS_ATTRIBUTE, SCRATCH_ATTRIBUTE};
 
-use crate::{metadata, phases::Phases, tune};
+use crate::{metadata, phases::Phases, plant, tune};
 
 /// How far to go, and in which form to show the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +161,7 @@ pub fn compile_to(
     if request.options.index_bits == Some(IndexBits::B32) {
         remarks.push("--index-bits 32 has no effect on the host: its index arithmetic is 64-bit".into());
     }
+    plant::abort(&module, &kernel.name, level).map_err(|error| Failure::internal(error.to_string()))?;
     let (translated, messages) =
         with_diagnostics(&context, || Translated::for_host(ir::module_operation(&module), level));
     let mut translated = translated.map_err(|error| codegen_failure(&kernel, error, &messages))?;
