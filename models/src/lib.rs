@@ -125,8 +125,9 @@ pub trait Architecture: Send + Sync {
         roles.roles().iter().map(|role| role.request(chip)).collect()
     }
 
-    /// Puts the model on `device`. Weights are imported from the file's bytes: the host
-    /// aliases them, other devices copy. `kernels` holds every role.
+    /// Puts the model on `device`. Weights of scalars are imported from the file's bytes: the
+    /// host aliases them, other devices copy. Matrices of a block format are reordered into
+    /// the device layout. `kernels` holds every role.
     fn load(
         &self,
         file: &GgufFile,

@@ -1,6 +1,6 @@
 // Operations of the phobos dialect.
 //
-// "valid" operands are the validity extents of architecture 3.1 rule 4: one index
+// "valid" operands are the validity extents of ARCHITECTURE.md, decision 4: one index
 // per axis, how many lanes from 0 hold defined values. No valid operands means
 // that every lane is valid.
 #ifndef PHOBOS_OPS_TD

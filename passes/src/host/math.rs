@@ -1,11 +1,11 @@
 //! Elementary functions as arithmetic on f32 and f64 scalars and vectors, without libm.
 //!
-//! | function | method | error (ulp, measured in `runtime/device/tests`) |
+//! | function | method | error at most (ulp) |
 //! |---|---|---|
 //! | exp, exp2 | 2^n e^r, r in ±ln2/2, polynomial | 2 |
 //! | log, log2 | mantissa in [√½, √2), 2 atanh(f / (2 + f)) | 3 |
 //! | tanh | t / (t + 2), t = expm1(2 abs x) | 4 |
-//! | rsqrt | 1 / sqrt | 1 |
+//! | rsqrt | 1 / sqrt | 2 |
 //!
 //! Polynomial coefficients: least-squares fits at 200 Chebyshev nodes for f32, made for
 //! this file; Taylor terms for f64. Special values follow IEEE 754: exp(-inf) = 0, log(0) = -inf, log(x < 0) =
@@ -137,8 +137,9 @@ impl<'c> Lowering<'c> {
         self.b.constant(like.r#type(), number)
     }
 
-    /// `a * b + c` rounded once. Without FMA an f32 is computed in f64, where the
-    /// product is exact; an f64 has no such way.
+    /// `a * b + c` rounded once where there is an instruction for it. A half type is
+    /// computed in f32, and without FMA an f32 in f64, where the product is exact: two
+    /// roundings of the sum. An f64 has no such way.
     fn fused_multiply_add(&self, op: Op<'c>, operands: &[Val<'c>]) -> Result<Val<'c>, PassError> {
         let [a, b, c] = operands else { return Err(PassError::at(op, "internal error: fma operands")) };
         let element = element_type(a.r#type());

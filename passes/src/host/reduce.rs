@@ -52,7 +52,7 @@ impl<'c> Lowering<'c> {
             .ok_or_else(|| PassError::at(op, "this reduction does not exist for the element type"))
     }
 
-    /// Combines two values; half types in f32, rounded after each step.
+    /// Combines two values of the type that is accumulated in.
     fn combine(&self, combine: Combine, a: Val<'c>, b: Val<'c>) -> Result<Val<'c>, PassError> {
         self.b.binary(combine.name, a, b)
     }

@@ -1,4 +1,4 @@
-//! `phobos-mask`: make validity explicit (the validity rule, architecture 3.1 rule 4).
+//! `phobos-mask`: make validity explicit (ARCHITECTURE.md, decision 4).
 //!
 //! A tile's lanes beyond the edge of its tensor are invalid. This pass gives every
 //! operation whose tile may be partly invalid its `valid` extents, and proves what
