@@ -9,6 +9,8 @@ Substitutions, besides those of lit:
     mlir-opt, FileCheck, ptxas, ...   the tools of LLVM 22; ptxas where it is found
     %phobos_plugin                    the shared object for mlir-opt's --load-dialect-plugin/--load-pass-plugin
     %root                             the root of the checkout
+    %{status} N COMMAND               COMMAND, which must exit with N
+    %python                           the Python that runs lit
 
 Features for REQUIRES: host-x86-64-v2, -v3, -v4 (levels that this CPU has), ptxas.
 """
@@ -16,11 +18,13 @@ Features for REQUIRES: host-x86-64-v2, -v3, -v4 (levels that this CPU has), ptxa
 import os
 import re
 import shutil
+import sys
 
 import lit.formats
 
 LLVM_BIN = "/usr/lib/llvm-22/bin"
-PHOBOS_TOOLS = ["phobos-opt", "phobos-compile", "phobos-cli", "phobos-emu"]
+COMPILER_TOOLS = ["phobos-opt", "phobos-compile"]
+OTHER_TOOLS = ["phobos-cli", "phobos-emu"]
 LLVM_TOOLS = ["mlir-opt", "mlir-translate", "FileCheck", "split-file", "llvm-readelf", "llvm-nm"]
 
 # x86-64 psABI, section 3.1.1, in the names of /proc/cpuinfo; each level includes those below it.
@@ -70,13 +74,20 @@ config.test_exec_root = os.path.join(binaries, "lit-tests")
 
 how_to_build = "build the programs with `cargo build --release --workspace`, or set PHOBOS_BIN to their folder"
 how_to_install = "`cargo xtask test setup` installs it"
-for tool in PHOBOS_TOOLS:
+for tool in COMPILER_TOOLS:
     substitute(tool, require(os.path.join(binaries, tool), how_to_build))
+# Of the others, only the tests that call one need it.
+for tool in OTHER_TOOLS:
+    substitute(tool, os.path.join(binaries, tool))
 for tool in LLVM_TOOLS:
     substitute(tool, require(os.path.join(LLVM_BIN, tool), how_to_install))
 plugin = require(os.path.join(binaries, "libphobos_plugin.so"), how_to_build)
 config.substitutions.append(("%phobos_plugin", plugin))
 config.substitutions.append(("%root", root))
+config.substitutions.append(("%python", sys.executable))
+# `%{status} 2 COMMAND` succeeds if COMMAND exits with 2; its output is passed on.
+status = os.path.join(root, "lit-tests", "status.py")
+config.substitutions.append((re.escape("%{status}"), f"{sys.executable} {status}"))
 
 config.available_features.update(host_levels())
 ptxas = os.environ.get("PHOBOS_PTXAS") or shutil.which("ptxas")

@@ -9,18 +9,18 @@ use phobos_artifact::{
 use phobos_codegen::{CodegenError, FileKind, Translated, link};
 use phobos_dialect::{
     Context, Module,
-    driver::{new_context, register_mlir_passes, run_pipeline, with_diagnostics},
+    driver::{Report, new_context, register_mlir_passes, run_pipeline, with_diagnostics},
     ir,
 };
 use phobos_lang::{
-    Diagnostic, Severity, SourceFile, Span,
+    Code, Diagnostic, Location, Severity, SourceFile, Span,
     diagnostics::{RenderOptions, render, to_json},
     typed::Kernel,
 };
 use phobos_lower::{Locate, LowerError};
 use phobos_passes::host::{REMARKS_ATTRIBUTE, SCRATCH_ATTRIBUTE};
 
-use crate::{metadata, phases::Phases, tune};
+use crate::{metadata, phases::Phases, plant, tune};
 
 /// How far to go, and in which form to show the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +83,21 @@ impl Failure {
     }
 }
 
+/// The text of a source with its imports expanded; `load` reads a file by its path
+/// relative to the source.
+pub fn expand_imports(
+    name: &str,
+    text: &str,
+    load: &mut dyn FnMut(&str) -> Result<String, String>,
+    options: RenderOptions,
+) -> Result<String, Failure> {
+    let (source, diagnostics) = phobos_lang::import::expand(name, text, load);
+    if phobos_lang::check::has_errors(&diagnostics) {
+        return Err(Failure::diagnostics(&diagnostics, &source, options));
+    }
+    Ok(source.text().to_owned())
+}
+
 /// Compiles a request to its artifact.
 pub fn compile(request: &CompileRequest) -> Result<Artifact, Failure> {
     match compile_to(request, "kernel.ph", Stage::Artifact, RenderOptions::default())? {
@@ -129,13 +144,15 @@ pub fn compile_to(
             "builtin.module(phobos.kernel(phobos-specialize{{bind={}}},canonicalize,cse))",
             bind.join(",")
         ),
+        &source,
+        options,
     )?;
     phases.end("specialize");
     if stage == Stage::Specialized {
         return Ok(Output::Text(text(&module)));
     }
     let dims = dim_names(&module)?;
-    run(&context, &mut module, &phobos_passes::host_pipeline(level_name(level)))?;
+    run(&context, &mut module, &phobos_passes::host_pipeline(level_name(level)), &source, options)?;
     phases.end("passes");
     if stage == Stage::Host {
         return Ok(Output::Text(text(&module)));
@@ -144,6 +161,7 @@ pub fn compile_to(
     if request.options.index_bits == Some(IndexBits::B32) {
         remarks.push("--index-bits 32 has no effect on the host: its index arithmetic is 64-bit".into());
     }
+    plant::abort(&module, &kernel.name, level).map_err(|error| Failure::internal(error.to_string()))?;
     let (translated, messages) =
         with_diagnostics(&context, || Translated::for_host(ir::module_operation(&module), level));
     let mut translated = translated.map_err(|error| codegen_failure(&kernel, error, &messages))?;
@@ -236,7 +254,7 @@ struct Places<'a>(&'a SourceFile);
 impl Locate for Places<'_> {
     fn locate(&self, span: Span) -> (String, usize, usize) {
         let location = self.0.location(span.start);
-        (self.0.name().to_owned(), location.line, location.column)
+        (location.file, location.line, location.column)
     }
 }
 
@@ -250,19 +268,51 @@ fn lower<'c>(
         with_diagnostics(context, || phobos_lower::lower(context, kernel, &Places(source)));
     module.map_err(|error| match error {
         LowerError::Unsupported { what, span } => {
-            let diagnostic =
-                Diagnostic::error(phobos_lang::Code::NotYet, span, format!("{what} is not available yet"));
+            let diagnostic = Diagnostic::error(Code::NotYet, span, format!("{what} is not available yet"));
             Failure::diagnostics(&[diagnostic], source, options)
         }
-        LowerError::Internal(text) => Failure::internal(format!("{text}\n{}", messages.join("\n"))),
+        LowerError::Internal(text) => Failure::internal(with_reports(text, &messages)),
     })
 }
 
-fn run<'c>(context: &'c Context, module: &mut Module<'c>, pipeline: &str) -> Result<(), Failure> {
+/// Runs passes. What they refuse is shown at its place in the source.
+fn run<'c>(
+    context: &'c Context,
+    module: &mut Module<'c>,
+    pipeline: &str,
+    source: &SourceFile,
+    options: RenderOptions,
+) -> Result<(), Failure> {
     run_pipeline(context, module, pipeline).map_err(|error| {
-        let text = error.to_string();
-        if text.contains("internal error") { Failure::internal(text) } else { Failure::user(text) }
+        let spans: Option<Vec<Span>> = error.0.iter().map(|report| span_of(report, source)).collect();
+        match spans {
+            Some(spans) if !error.0.iter().any(|report| report.message.contains("internal error")) => {
+                let diagnostics: Vec<Diagnostic> = error
+                    .0
+                    .iter()
+                    .zip(spans)
+                    .map(|(report, span)| Diagnostic::error(Code::NotYet, span, report.message.clone()))
+                    .collect();
+                Failure::diagnostics(&diagnostics, source, options)
+            }
+            _ => Failure::internal(error.to_string()),
+        }
     })
+}
+
+/// The character at which a report points.
+fn span_of(report: &Report, source: &SourceFile) -> Option<Span> {
+    let (file, line, column) = report.place.clone()?;
+    let start = source.offset(&Location { file, line, column })?;
+    Some(Span::new(start, start + 1))
+}
+
+fn with_reports(mut text: String, reports: &[Report]) -> String {
+    for report in reports {
+        text.push('\n');
+        text.push_str(&report.to_string());
+    }
+    text
 }
 
 fn text(module: &Module<'_>) -> String {
@@ -299,11 +349,6 @@ fn level_name(level: HostLevel) -> &'static str {
     }
 }
 
-fn codegen_failure(kernel: &Kernel, error: CodegenError, messages: &[String]) -> Failure {
-    let mut text = format!("kernel `{}`: {error}", kernel.name);
-    for message in messages {
-        text.push('\n');
-        text.push_str(message);
-    }
-    Failure::internal(text)
+fn codegen_failure(kernel: &Kernel, error: CodegenError, messages: &[Report]) -> Failure {
+    Failure::internal(with_reports(format!("kernel `{}`: {error}", kernel.name), messages))
 }

@@ -9,6 +9,7 @@
 pub mod compile;
 pub mod metadata;
 pub mod phases;
+mod plant;
 pub mod tune;
 pub mod worker;
 

@@ -118,6 +118,11 @@ impl<S: KernelSource> CachedSource<S> {
         }
     }
 
+    /// Whether this run has a manifest.
+    pub fn is_recording(&self) -> bool {
+        self.manifest.is_some()
+    }
+
     /// Adds `request` to the manifest of this run, if it has one, without asking for it.
     pub fn record(&self, request: &CompileRequest) {
         if let Some(manifest) = &self.manifest

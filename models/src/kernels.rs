@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use phobos_artifact::{Chip, CompileOptions, CompileRequest, DType, Element};
+use phobos_artifact::{Chip, CompileOptions, CompileRequest, DType, Element, format};
 use phobos_device::Kernel;
 
 use crate::ModelError;
@@ -146,7 +146,38 @@ pub enum Role {
     Softcap,
 }
 
+/// Every element that kernels take for a weight matrix: the scalars, then the block
+/// formats.
+pub fn weight_elements() -> impl Iterator<Item = Element> {
+    let scalars = [DType::F32, DType::F16, DType::Bf16].map(Element::Scalar);
+    scalars.into_iter().chain(format::ALL.into_iter().map(Element::Block))
+}
+
 impl Role {
+    /// This kernel for weights in `element`; `None` when it takes no weight matrix, or
+    /// when a row of its table is no whole number of blocks.
+    pub fn with_weight(self, element: Element) -> Option<Role> {
+        match self {
+            Role::Embed { width, .. } => {
+                let whole = width.is_multiple_of(element.block_elements() as u64);
+                whole.then_some(Role::Embed { table: element, width })
+            }
+            Role::Linear { rows, .. } => Some(Role::Linear { weight: element, rows }),
+            Role::LinearAdd { rows, .. } => Some(Role::LinearAdd { weight: element, rows }),
+            Role::RmsNorm { .. }
+            | Role::RmsNormAdd { .. }
+            | Role::Rope { .. }
+            | Role::StoreKeys { .. }
+            | Role::NormRope { .. }
+            | Role::NormRopeStore { .. }
+            | Role::StoreValues { .. }
+            | Role::Attention { .. }
+            | Role::SwiGlu
+            | Role::GeGlu
+            | Role::Softcap => None,
+        }
+    }
+
     /// The request that compiles this kernel for `chip`.
     pub fn request(&self, chip: Chip) -> CompileRequest {
         let spec = match *self {
@@ -368,6 +399,33 @@ mod tests {
         }
         roles.extend([true, false].map(|decode| Role::Attention { head: 32, cache, decode }));
         roles
+    }
+
+    #[test]
+    fn every_element_of_a_weight_is_one_that_files_have() {
+        let runnable: Vec<Element> =
+            phobos_gguf::TensorType::ALL.iter().filter_map(|tensor_type| tensor_type.element()).collect();
+        let weights: Vec<Element> = weight_elements().collect();
+        assert_eq!(weights.len(), runnable.len());
+        assert!(runnable.iter().all(|element| weights.contains(element)), "{weights:?}");
+    }
+
+    #[test]
+    fn other_weights_change_the_element_alone() {
+        let q8_0: Element = "q8_0".parse().unwrap();
+        for role in every_role() {
+            let Some(other) = role.with_weight(q8_0) else {
+                assert!(!format!("{role}").contains("q4_1"), "{role} takes weights");
+                continue;
+            };
+            let (from, to) = (role.request(Chip::Sm(75)), other.request(Chip::Sm(75)));
+            assert_eq!(to.elements, BTreeMap::from([("F".to_owned(), q8_0)]));
+            assert_eq!(CompileRequest { elements: from.elements, ..to }, role.request(Chip::Sm(75)));
+        }
+        // 48 columns are one block of 32 and a half.
+        let odd = Role::Embed { table: Element::Scalar(DType::F16), width: 48 };
+        assert_eq!(odd.with_weight(q8_0), None);
+        assert!(odd.with_weight(Element::Scalar(DType::F32)).is_some());
     }
 
     #[test]

@@ -113,6 +113,18 @@ pub trait Architecture: Send + Sync {
         self.roles().iter().map(|role| role.request(chip)).collect()
     }
 
+    /// The requests for `chip` that files of this shape with other weights would add: each
+    /// kernel that takes a weight matrix, in every element. Some are the model's own.
+    fn requests_of_every_format(&self, chip: Chip) -> Vec<CompileRequest> {
+        let mut roles = kernels::RoleSet::default();
+        for role in self.roles() {
+            kernels::weight_elements()
+                .filter_map(|element| role.with_weight(element))
+                .for_each(|r| roles.add(r));
+        }
+        roles.roles().iter().map(|role| role.request(chip)).collect()
+    }
+
     /// Puts the model on `device`. Weights are imported from the file's bytes: the host
     /// aliases them, other devices copy. `kernels` holds every role.
     fn load(

@@ -36,6 +36,9 @@ pub(crate) const PASS: Pass = Pass {
 };
 
 fn run<'c>(kernel: Op<'c>, _options: &Options<'_>) -> Result<(), PassError> {
+    for op in ir::collect(kernel) {
+        splat_constant(op)?;
+    }
     let all = ir::collect(kernel);
     let roots = find_roots(&all);
     let inlined: BTreeSet<usize> = roots.iter().filter(|(op, root)| op != root).map(|(op, _)| *op).collect();
@@ -49,6 +52,18 @@ fn run<'c>(kernel: Op<'c>, _options: &Options<'_>) -> Result<(), PassError> {
             ir::erase(op);
         }
     }
+    Ok(())
+}
+
+/// `arith.constant dense<v>` => `phobos.splat` of v. Folding makes such tiles.
+fn splat_constant<'c>(op: Op<'c>) -> Result<(), PassError> {
+    let (Some(element), Some((result, tile))) = (ir::constant_splat(op), tile_result(op)) else {
+        return Ok(());
+    };
+    let builder = Builder::before(op)?;
+    let scalar = builder.value("arith.constant", &[], tile.element, &[("value", element)])?;
+    ir::replace_uses(result, builder.value("phobos.splat", &[scalar], result.r#type(), &[])?);
+    ir::erase(op);
     Ok(())
 }
 

@@ -54,6 +54,18 @@ pub enum Error {
         /// The SHA-256 that it has.
         found: String,
     },
+    /// A program for people without the compiler's libraries needs them.
+    NeedsLlvm {
+        /// The program.
+        program: PathBuf,
+        /// The libraries.
+        libraries: Vec<String>,
+    },
+    /// Kernels that a release has to hold did not compile; each has been named.
+    Kernels {
+        /// How many.
+        failed: usize,
+    },
     /// Some stage of `cargo xtask test` failed; the report has been printed.
     Tests(Vec<&'static str>),
 }
@@ -85,6 +97,12 @@ impl fmt::Display for Error {
             Self::Io { action, path, source } => write!(f, "cannot {action} {}: {source}", path.display()),
             Self::Checksum { path, expected, found } => {
                 write!(f, "{}: SHA-256 is {found}, expected {expected}", path.display())
+            }
+            Self::NeedsLlvm { program, libraries } => {
+                write!(f, "{} must run without LLVM and needs {}", program.display(), libraries.join(", "))
+            }
+            Self::Kernels { failed } => {
+                write!(f, "{failed} kernels did not compile; `--partial` packs a release without them")
             }
             Self::Tests(stages) => write!(f, "failed: {}", stages.join(", ")),
         }

@@ -8,6 +8,7 @@ mod error;
 mod model;
 mod process;
 mod progress;
+mod release;
 mod setup;
 mod summary;
 mod test;
@@ -29,12 +30,17 @@ cargo xtask TASK [ARGUMENTS]
   bench model [--gguf FILE] [--threads 1,2] [--runs N] [--prompt-tokens N] [--gen-tokens N]
         [-- ARGUMENTS OF phobos-bench]
                       tokens per second beside llama.cpp, as a table for BENCHMARKS.md
-  bench emulator|cache [ARGUMENTS]
-                      the benchmarks of one crate
+  bench cache [--runs N] [--entries N] [--alone]
+                      start-up, look-up and throughput of the kernel cache, beside Triton unless --alone
+  bench emulator [ARGUMENTS]
+                      instructions per second of the emulator
+  release [--gguf FILE]... [--chip CHIP]... [--out DIR] [--no-build] [--partial]
+                      a tarball of the programs with a warm kernel-cache/, for the kernels of the models
+                      under models/ and for every chip that code can be generated for
   fmt-check           fail where rustfmt would change something
   help                this text
 
-`demo`, `fetch`, `test` and `bench` first install the Debian 12 packages that are missing, and say which. On another
+`demo`, `fetch`, `test`, `bench` and `release` first install the Debian 12 packages that are missing, and say which. On another
 system they name the packages and stop. Exit status: 0 done, 1 failed, 2 something for you to change.
 ";
 
@@ -66,6 +72,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         "fetch" => model::fetch_named(&workspace, rest),
         "test" => test::test(&workspace, rest),
         "bench" => bench::bench(&workspace, rest),
+        "release" => release::release(&workspace, rest),
         "fmt-check" if rest.is_empty() => test::format_check(&workspace),
         "fmt-check" => Err(Error::Usage("fmt-check takes no arguments".to_owned())),
         other => Err(Error::Usage(format!("no task `{other}`"))),

@@ -41,6 +41,19 @@ pub const COMPILER: &[Need] = &[
     Need { package: "lld-22", probe: Probe::File("/usr/lib/llvm-22/bin/ld.lld") },
 ];
 
+/// What running the compiler's programs takes; the others run without.
+pub const RUN_COMPILER: &[Need] = &[
+    Need { package: "libmlir-22", probe: Probe::File("/usr/lib/llvm-22/lib/libMLIR.so.22.1") },
+    Need { package: "libllvm22", probe: Probe::File("/usr/lib/x86_64-linux-gnu/libLLVM.so.22.1") },
+    Need { package: "lld-22", probe: Probe::File("/usr/lib/llvm-22/bin/ld.lld") },
+];
+
+/// What packing a release takes, beside what building takes.
+pub const RELEASE: &[Need] = &[
+    Need { package: "binutils", probe: Probe::Command(&["strip", "--version"]) },
+    Need { package: "python3", probe: Probe::Command(&["python3", "--version"]) },
+];
+
 /// What fetching from PyPI takes.
 pub const PIP: &[Need] =
     &[Need { package: "python3-pip", probe: Probe::Command(&["python3", "-m", "pip", "--version"]) }];
@@ -229,7 +242,7 @@ mod tests {
     /// A probe of a file that another package brings would hide a missing package.
     #[test]
     fn every_probed_file_is_of_its_package() {
-        for need in COMPILER {
+        for need in COMPILER.iter().chain(RUN_COMPILER) {
             let Probe::File(path) = need.probe else { continue };
             if !Path::new(path).exists() || !process::succeeds(Command::new("dpkg-query").arg("--version")) {
                 let test = format!("setup::every_probed_file_is_of_its_package[{path}]");

@@ -6,7 +6,7 @@ use std::{cell::RefCell, collections::BTreeMap};
 use melior::{
     Context, ContextRef, StringRef,
     ir::{
-        Attribute, BlockLike, Location, RegionLike, Type, TypeLike, ValueLike,
+        Attribute, AttributeLike, BlockLike, Location, RegionLike, Type, TypeLike, ValueLike,
         attribute::{ArrayAttribute, FloatAttribute, IntegerAttribute, StringAttribute, TypeAttribute},
         block::BlockArgument,
         operation::{
@@ -222,6 +222,22 @@ pub fn constant_float(value: Val<'_>) -> Option<f64> {
         return None;
     }
     FloatAttribute::try_from(op.attribute("value").ok()?).ok().map(|attribute| attribute.value())
+}
+
+/// The element of an `arith.constant` tile that is the same in every lane, as an
+/// attribute of the element type.
+pub fn constant_splat<'c>(op: Op<'c>) -> Option<Attribute<'c>> {
+    if name(op) != "arith.constant" {
+        return None;
+    }
+    let value = op.attribute("value").ok()?.to_raw();
+    // SAFETY: a live attribute; each accessor is called after its check.
+    unsafe {
+        if !sys::mlirAttributeIsADenseElements(value) || !sys::mlirDenseElementsAttrIsSplat(value) {
+            return None;
+        }
+        Some(Attribute::from_raw(sys::mlirDenseElementsAttrGetSplatValue(value)))
+    }
 }
 
 /// The bit width of a signless integer or float type.

@@ -98,6 +98,21 @@ impl SourceFile {
         }
     }
 
+    /// The byte at a place: the inverse of [`SourceFile::location`].
+    pub fn offset(&self, location: &Location) -> Option<u32> {
+        let file = |section: &Section| section.file.as_deref().unwrap_or(&self.name) == location.file;
+        let starts = self.sections.iter().map(|section| section.line);
+        let ends = starts.skip(1).map(|line| line - 1).chain([self.lines.len()]);
+        let index = self.sections.iter().zip(ends).find_map(|(section, end)| {
+            let index = location.line.checked_sub(section.number)?.checked_add(section.line)?;
+            (file(section) && index < end).then_some(index)
+        })?;
+        let start = *self.lines.get(index)?;
+        let column = self.text.get(start..)?.char_indices().filter(|(_, c)| *c != '\u{feff}');
+        let (at, _) = column.chain([(self.text.len() - start, ' ')]).nth(location.column.checked_sub(1)?)?;
+        u32::try_from(start + at).ok()
+    }
+
     /// The line that holds a byte, without its line break, and the offset of its start.
     pub fn line_at(&self, offset: u32) -> (&str, u32) {
         let index = self.line_index(offset);

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{self, IsTerminal, Write},
+    io::{self, IsTerminal, Read, Write},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -13,8 +13,12 @@ use phobos_artifact::{
     Artifact, Chip, CompileOptions, CompileRequest, Element, IndexBits, fingerprint::version_line,
     frame::FailureKind,
 };
-use phobos_driver::{Failure, Stage, compile::Output, compile_to};
-use phobos_lang::{SourceFile, diagnostics::RenderOptions};
+use phobos_driver::{
+    Failure, Stage,
+    compile::{Output, expand_imports},
+    compile_to,
+};
+use phobos_lang::{MAX_TEXT, SourceFile, diagnostics::RenderOptions};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -179,7 +183,7 @@ fn run(mut arguments: Arguments) -> Result<(), Exit> {
     match arguments.explain.take() {
         None => {}
         Some(code) if code.is_empty() => explain_paths = true,
-        Some(code) if arguments.file.is_none() && !code.to_ascii_uppercase().starts_with("PH0") => {
+        Some(code) if arguments.file.is_none() && !looks_like_code(&code) => {
             // `--explain k.ph`: the file stands where a code might.
             explain_paths = true;
             arguments.file = Some(code.into());
@@ -192,7 +196,10 @@ fn run(mut arguments: Arguments) -> Result<(), Exit> {
     let Some(file) = arguments.file.clone() else {
         return Err(Exit::usage("no input: name a .ph file (see --help)"));
     };
-    let (request, name) = request(&arguments, &file)?;
+    let colour =
+        std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && io::stderr().is_terminal();
+    let options = RenderOptions { colour };
+    let (request, name) = request(&arguments, &file, options)?;
     let stage = match arguments.emit {
         None => Stage::Artifact,
         Some(Emit::Tile) => Stage::Tile,
@@ -202,9 +209,6 @@ fn run(mut arguments: Arguments) -> Result<(), Exit> {
         Some(Emit::Asm) => Stage::Asm,
         Some(Emit::Obj) => Stage::Obj,
     };
-    let colour =
-        std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && io::stderr().is_terminal();
-    let options = RenderOptions { colour };
     let output = compile_to(&request, &name, stage, options)
         .map_err(|failure| failed(failure, arguments.message_format))?;
     if explain_paths && let Output::Artifact(artifact) = &output {
@@ -213,9 +217,23 @@ fn run(mut arguments: Arguments) -> Result<(), Exit> {
     write_output(&arguments, &file, &request, output)
 }
 
-fn request(arguments: &Arguments, file: &Path) -> Result<(CompileRequest, String), Exit> {
+/// `PH` and digits, whether there is such a diagnostic or not.
+fn looks_like_code(text: &str) -> bool {
+    let digits = text.get(..2).filter(|prefix| prefix.eq_ignore_ascii_case("PH")).and(text.get(2..));
+    digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn request(
+    arguments: &Arguments,
+    file: &Path,
+    options: RenderOptions,
+) -> Result<(CompileRequest, String), Exit> {
     let name = file.display().to_string();
-    let source = fs::read_to_string(file).map_err(|error| Exit::usage(format!("{name}: {error}")))?;
+    let text = read_text(file).map_err(|error| Exit::usage(format!("{name}: {error}")))?;
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let mut load = |path: &str| read_text(&folder.join(path)).map_err(|error| error.to_string());
+    let source = expand_imports(&name, &text, &mut load, options)
+        .map_err(|failure| failed(failure, arguments.message_format))?;
     let chip: Chip = arguments.chip.parse().map_err(|error| Exit::usage(format!("--chip: {error}")))?;
     let kernel = match &arguments.kernel {
         Some(kernel) => kernel.clone(),
@@ -225,25 +243,34 @@ fn request(arguments: &Arguments, file: &Path) -> Result<(CompileRequest, String
         Bits::B32 => IndexBits::B32,
         Bits::B64 => IndexBits::B64,
     });
-    let unique = |what: &str, pairs: &[(String, u64)]| -> Result<BTreeMap<String, u64>, Exit> {
-        let mut map = BTreeMap::new();
-        for (name, value) in pairs {
-            if map.insert(name.clone(), *value).is_some() {
-                return Err(Exit::usage(format!("--{what} {name} is given twice")));
-            }
-        }
-        Ok(map)
-    };
     let request = CompileRequest {
         source,
         kernel,
-        elements: arguments.types.iter().cloned().collect(),
+        elements: unique("type", &arguments.types)?,
         dims: unique("dim", &arguments.dims)?,
         params: unique("param", &arguments.params)?,
         options: CompileOptions { index_bits, no_tune: arguments.no_tune },
         chip,
     };
     Ok((request, name))
+}
+
+/// Reads a source text, no more of it than the compiler takes.
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    fs::File::open(path)?.take(MAX_TEXT as u64 + 1).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// The options of one kind as a map.
+fn unique<V: Copy>(what: &str, pairs: &[(String, V)]) -> Result<BTreeMap<String, V>, Exit> {
+    let mut map = BTreeMap::new();
+    for (name, value) in pairs {
+        if map.insert(name.clone(), *value).is_some() {
+            return Err(Exit::usage(format!("--{what} {name} is given twice")));
+        }
+    }
+    Ok(map)
 }
 
 /// The kernel of a source that has only one. Errors in the source are left to the

@@ -210,16 +210,13 @@ impl<'c> Lowering<'c> {
         Ok(())
     }
 
-    /// The type in memory: a byte for a `bool`. LLVM's own bf16 loads and stores would
-    /// convert through library calls, so bf16 is moved as 16-bit integers.
+    /// The type in memory: bytes for bools, and the bits of half floats, which LLVM would
+    /// send through library calls when a masked access has no register type of its own.
     fn stored(&self, ty: Type<'c>) -> Type<'c> {
-        let element = element_type(ty);
-        if ir::bit_width(element) == Some(1) {
-            phobos_dialect::build::with_element(ty, self.b.int(8))
-        } else if self.is_bfloat(element) {
-            phobos_dialect::build::with_element(ty, self.b.int(16))
-        } else {
-            ty
+        match ir::bit_width(element_type(ty)) {
+            Some(1) => phobos_dialect::build::with_element(ty, self.b.int(8)),
+            Some(16) => phobos_dialect::build::with_element(ty, self.b.int(16)),
+            _ => ty,
         }
     }
 
@@ -227,7 +224,7 @@ impl<'c> Lowering<'c> {
         if value.r#type() == ty {
             return Ok(value);
         }
-        if self.is_bfloat(element_type(ty)) {
+        if ir::bit_width(element_type(ty)) == Some(16) {
             return self.bitcast(value, element_type(ty));
         }
         let zero = self.b.integer(value.r#type(), 0)?;
@@ -239,8 +236,8 @@ impl<'c> Lowering<'c> {
         if stored == value.r#type() {
             return Ok(value);
         }
-        if self.is_bfloat(element_type(value.r#type())) {
-            return self.bitcast(value, self.b.int(16));
+        if ir::bit_width(element_type(stored)) == Some(16) {
+            return self.bitcast(value, element_type(stored));
         }
         self.b.value("arith.extui", &[value], stored, &[])
     }

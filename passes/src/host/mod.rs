@@ -39,6 +39,7 @@ use melior::ir::{
 use phobos_dialect::{
     Op, PassError, Type, Val,
     build::Builder,
+    driver::file_line_column,
     ir,
     pass::{Options, Pass, PassOption},
     types::{Dim, MemoryTensor},
@@ -249,14 +250,6 @@ impl<'c> Lowering<'c> {
 
 /// `file:line:column`, or `?` for a place that has none.
 fn location_text(location: Location<'_>) -> String {
-    if !location.is_file_line_col_range() {
-        return "?".to_owned();
-    }
-    let file = location.file_line_col_range_filename();
-    format!(
-        "{}:{}:{}",
-        file.as_string_ref().as_str().unwrap_or("?"),
-        location.file_line_col_range_start_line(),
-        location.file_line_col_range_start_column()
-    )
+    file_line_column(location)
+        .map_or_else(|| "?".to_owned(), |(file, line, column)| format!("{file}:{line}:{column}"))
 }

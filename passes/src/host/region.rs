@@ -6,7 +6,7 @@ use phobos_dialect::{Blk, Op, PassError, Val, ir, types::Tile};
 
 use super::{
     Lowering,
-    source::{Kind, MapInput, Source, View},
+    source::{Kind, MapInput, Source},
 };
 
 impl<'c> Lowering<'c> {
@@ -142,9 +142,8 @@ impl<'c> Lowering<'c> {
             {
                 continue;
             }
-            let others: Vec<_> =
-                buffers.iter().filter_map(Source::view).filter(|view| view.pointer != to.pointer).collect();
-            let source = if reads_any(&source, &others) || !is_simple(&source) {
+            // A slice or transpose of the buffer itself counts too.
+            let source = if reads_any(&source, buffers) || !is_simple(&source) {
                 let copy = self.scratch_tile(&source.shape, source.element)?;
                 self.copy_into(&source, &copy)?;
                 Source { kind: Kind::View(copy), ..source }
@@ -271,12 +270,12 @@ fn bodies<'c>(old: Op<'c>, new: Op<'c>, index: usize) -> Result<(Blk<'c>, Blk<'c
     }
 }
 
-/// Whether evaluating a source late reads one of `views`.
-fn reads_any(source: &Source<'_>, views: &[&View<'_>]) -> bool {
+/// Whether evaluating a source late reads one of `buffers`.
+fn reads_any(source: &Source<'_>, buffers: &[Source<'_>]) -> bool {
     match &source.kind {
-        Kind::View(view) => views.iter().any(|other| other.pointer == view.pointer),
+        Kind::View(view) => buffers.iter().filter_map(Source::view).any(|other| other.root == view.root),
         Kind::Map(map) => map.inputs.iter().any(|input| match input {
-            MapInput::Tile { source, .. } => reads_any(source, views),
+            MapInput::Tile { source, .. } => reads_any(source, buffers),
             MapInput::Scalar(_) => false,
         }),
         Kind::Splat(_) | Kind::Iota(_) | Kind::Decode(_) | Kind::Blocks(_) => false,

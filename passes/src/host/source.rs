@@ -27,6 +27,9 @@ pub(super) struct Memory<'c> {
 #[derive(Clone)]
 pub(super) struct View<'c> {
     pub pointer: Val<'c>,
+    /// The start of the tensor or scratch that it lies in: views of different roots do
+    /// not overlap.
+    pub root: Val<'c>,
     pub element: Type<'c>,
     /// Elements from one position of an axis to the next.
     pub strides: Vec<Size<'c>>,

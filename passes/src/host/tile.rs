@@ -52,7 +52,7 @@ impl<'c> Lowering<'c> {
     pub(super) fn scratch_tile(&mut self, shape: &[i64], element: Type<'c>) -> Result<View<'c>, PassError> {
         let elements: i64 = shape.iter().product();
         let pointer = self.allocate(elements as u64 * u64::from(element_bytes(element)))?;
-        Ok(View { pointer, element, strides: row_major(shape), owned: true })
+        Ok(View { pointer, root: pointer, element, strides: row_major(shape), owned: true })
     }
 
     /// Evaluates a source into a view of the same shape.
@@ -162,7 +162,8 @@ impl<'c> Lowering<'c> {
             strides[axis] = stride;
             stride = self.multiply(stride, memory.dims[axis])?;
         }
-        let base = View { pointer: memory.pointer, element: memory.element, strides, owned: false };
+        let (pointer, element) = (memory.pointer, memory.element);
+        let base = View { pointer, root: pointer, element, strides, owned: false };
         let index = offsets
             .iter()
             .map(|offset| Ok(self.size(self.scalar(*offset)?)))
@@ -363,7 +364,7 @@ impl<'c> Lowering<'c> {
             }
             _ => return unexpected(op),
         };
-        let view = View { pointer, element: view.element, strides, owned: false };
+        let view = View { pointer, root: view.root, element: view.element, strides, owned: false };
         self.define(result, Source { kind: Kind::View(view), element, shape, extents });
         Ok(())
     }
@@ -406,14 +407,19 @@ impl<'c> Lowering<'c> {
         Ok(Source { kind: Kind::View(view), ..source.clone() })
     }
 
-    /// `clamp(extent - offset, 0, full)`
+    /// `clamp(extent - offset, 0, full)`, and 0 for a negative offset.
     fn remaining(&self, extent: Size<'c>, offset: Size<'c>, full: i64) -> Result<Size<'c>, PassError> {
         if let (Size::Const(extent), Size::Const(offset)) = (extent, offset) {
-            return Ok(Size::Const((extent - offset).clamp(0, full)));
+            let left = if offset < 0 { 0 } else { extent.saturating_sub(offset) };
+            return Ok(Size::Const(left.clamp(0, full)));
         }
-        let left = self.b.binary("arith.subi", self.value(extent)?, self.value(offset)?)?;
-        let positive = self.b.binary("arith.maxsi", left, self.b.i64(0)?)?;
-        Ok(Size::Value(self.b.binary("arith.minsi", positive, self.b.i64(full)?)?))
+        let zero = self.b.i64(0)?;
+        let offset = self.value(offset)?;
+        let left = self.b.binary("arith.subi", self.value(extent)?, offset)?;
+        let positive = self.b.binary("arith.maxsi", left, zero)?;
+        let clamped = self.b.binary("arith.minsi", positive, self.b.i64(full)?)?;
+        let negative = self.b.compare_integers(IntegerPredicate::SignedLess, offset, zero)?;
+        Ok(Size::Value(self.b.select(negative, zero, clamped)?))
     }
 
     #[allow(clippy::type_complexity)]

@@ -3,7 +3,7 @@
 use melior::ir::{ValueLike, operation::OperationLike};
 use phobos_dialect::{Op, PassError, Type, Val, build::Builder, ir};
 
-use super::{Extents, Mask, shape_of};
+use super::{Extents, Mask, bounds::lanes_before, shape_of};
 use crate::tile_ops::{is_elementwise, tile_of};
 
 impl<'c> Mask<'c> {
@@ -257,9 +257,7 @@ impl<'c> Mask<'c> {
                 None
             } else {
                 let end = valid.map_or_else(|| builder.index_constant(whole[axis]), Ok)?;
-                let left = builder.binary("arith.subi", end, offsets[axis])?;
-                let positive = builder.binary("arith.maxsi", left, builder.index_constant(0)?)?;
-                Some(builder.binary("arith.minsi", positive, builder.index_constant(slice[axis])?)?)
+                Some(lanes_before(&builder, end, offsets[axis], slice[axis])?)
             });
         }
         self.set(result(op)?, extents);

@@ -18,6 +18,7 @@ pub fn run(options: &BenchOptions) -> Result<(), Failure> {
     let engine = Engine::load(&options.gguf, &options.engine, &|progress| reporter.report(progress))
         .inspect_err(|_| reporter.clear())?;
     let load = start.elapsed().as_secs_f64();
+    reporter.loaded(engine.kernels());
 
     let mut session = engine.session()?;
     let (mut prompt_rates, mut gen_rates) = (Vec::new(), Vec::new());
@@ -41,6 +42,7 @@ pub fn run(options: &BenchOptions) -> Result<(), Failure> {
             "threads": options.engine.threads,
             "kv": options.engine.settings.kv.name(),
             "load_seconds": load,
+            "kernels": { "compiled": engine.kernels().compiled, "cached": engine.kernels().cached },
             "repeat": options.repeat,
             "prompt": rates(options.prompt_tokens, &prompt_rates),
             "generation": rates(options.gen_tokens, &gen_rates),

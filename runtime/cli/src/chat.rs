@@ -21,6 +21,7 @@ pub fn run(options: &CliOptions) -> Result<(), Failure> {
     let reporter = Reporter::default();
     let engine = Engine::load(&options.gguf, &options.engine, &|progress| reporter.report(progress))
         .inspect_err(|_| reporter.clear())?;
+    reporter.loaded(engine.kernels());
     match &options.prompt {
         Some(prompt) => once(&engine, prompt, options),
         None => conversation(&engine, options),

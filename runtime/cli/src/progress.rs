@@ -6,7 +6,7 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use phobos_engine::Progress;
+use phobos_engine::{KernelCounts, Progress};
 
 use crate::output;
 
@@ -53,10 +53,20 @@ impl Reporter {
         }
     }
 
+    /// Ends the bar and says where the kernels came from.
+    pub fn loaded(&self, kernels: KernelCounts) {
+        self.clear();
+        output::note(&summary(kernels));
+    }
+
     /// Clears the bar when loading failed halfway.
     pub fn clear(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
+}
+
+fn summary(kernels: KernelCounts) -> String {
+    format!("kernels: {} compiled, {} cached", kernels.compiled, kernels.cached)
 }

@@ -41,7 +41,8 @@ fn assert_fails(output: &Output, code: i32, parts: &[&str]) {
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{stderr}");
     assert_eq!(text(&output.stdout), "");
-    let errors: Vec<&str> = stderr.lines().filter(|line| !line.starts_with("compiling kernels ")).collect();
+    let told = |line: &&str| !line.starts_with("compiling kernels ") && !line.starts_with("kernels: ");
+    let errors: Vec<&str> = stderr.lines().filter(told).collect();
     assert_eq!(errors.len(), 1, "{stderr}");
     assert!(errors[0].starts_with("error: "), "{stderr}");
     for part in parts {
@@ -235,8 +236,70 @@ fn only_the_models_text_goes_to_standard_output() {
     let warm = with_compiler(cache.path(), &more, "").unwrap();
     assert_eq!(warm.stdout, cold.stdout);
     let stderr = text(&warm.stderr);
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    assert!(stderr.starts_with("prompt "), "{stderr}");
+    assert_eq!(stderr.lines().count(), 2, "{stderr}");
+    assert!(stderr.starts_with("kernels: 0 compiled, 14 cached\nprompt "), "{stderr}");
+}
+
+/// The `kernels: N compiled, M cached` of a run.
+fn kernels(output: &Output) -> (u32, u32) {
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let line = stderr.lines().find_map(|line| line.strip_prefix("kernels: ")).unwrap();
+    let (compiled, cached) = line.split_once(" compiled, ").unwrap();
+    (compiled.parse().unwrap(), cached.strip_suffix(" cached").unwrap().parse().unwrap())
+}
+
+#[test]
+fn two_programs_that_start_together_compile_each_kernel_once() {
+    let (tiny, cache) = (tiny(), tempfile::tempdir().unwrap());
+    let args = ["--gguf", &tiny, "--raw", "-n", "3", "-t", "0", "hello world"];
+    let start = || with_compiler(cache.path(), &args, "");
+    let (one, two) = std::thread::scope(|scope| {
+        let two = scope.spawn(start);
+        (start(), two.join().unwrap())
+    });
+    let (Some(one), Some(two)) = (one, two) else { return };
+    assert_eq!(one.stdout, two.stdout);
+    let (one, two) = (kernels(&one), kernels(&two));
+    assert_eq!((one.0 + one.1, two.0 + two.1, one.0 + two.0), (14, 14, 14), "{one:?} {two:?}");
+    assert_eq!(kernels(&start().unwrap()), (0, 14));
+}
+
+/// What is recorded is decided before anything is compiled, so no compiler is needed.
+#[test]
+fn a_manifest_has_the_kernels_of_every_format_and_no_chip() {
+    let folder = tempfile::tempdir().unwrap();
+    let tiny = tiny();
+    let record = |program: &str, args: &[&str], device: &str| {
+        let manifest = folder.path().join(format!("{}-{device}", program.rsplit('/').next().unwrap()));
+        let output = command(program, &[&["--gguf", &tiny, "--device", device], args].concat())
+            .env("PHOBOS_COMPILE", "/nowhere/phobos-compile")
+            .env("PHOBOS_KERNEL_MANIFEST", &manifest)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        let mut files: Vec<(String, String)> = fs::read_dir(manifest)
+            .unwrap()
+            .map(|item| item.unwrap())
+            .map(|item| (item.file_name().into_string().unwrap(), fs::read_to_string(item.path()).unwrap()))
+            .collect();
+        files.sort();
+        files
+    };
+    let files = record(CLI, &["-n", "1", "hi"], "host");
+    assert_eq!(record(BENCH, &["--prompt-tokens", "1", "--gen-tokens", "1"], "host"), files);
+    // 3 batch sizes of 2 linear kernels and 1 table in 6 elements, and 7 kernels without weights.
+    assert_eq!(files.len(), (3 * 2 + 1) * 6 + 7);
+    for element in ["f32", "f16", "bf16", "q4_0", "q4_1", "q8_0"] {
+        let of = |kernel: &str| {
+            let has = |(name, recipe): &&(String, String)| {
+                name.starts_with(&format!("{kernel}-")) && recipe.contains(&format!("\"F\": \"{element}\""))
+            };
+            files.iter().filter(has).count()
+        };
+        assert_eq!([of("embed"), of("linear"), of("linear_add")], [1, 3, 3], "{element}");
+    }
+    assert!(files.iter().all(|(_, recipe)| !recipe.contains("x86-64") && !recipe.contains("chip")));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use phobos_tokenizer::{AddSpecial, ChatError, ChatInput, ChatTemplate, Tokenizer
 
 use crate::{
     EngineError, Session,
-    kernels::{Kernels, Meter, Metered, Progress},
+    kernels::{KernelCounts, Kernels, Meter, Metered, Progress},
     vocabulary,
 };
 
@@ -73,12 +73,14 @@ pub struct Engine {
     architecture: Box<dyn Architecture>,
     model: Arc<dyn Model>,
     device: Arc<dyn Device>,
+    kernels: KernelCounts,
 }
 
 impl Engine {
     /// Loads the model at `path` on the device of `options`. Kernels come from the kernel
     /// cache, and from `phobos-compile` workers where it lacks them; `progress` is called
-    /// once there is one to compile, on any thread.
+    /// once there is one to compile, on any thread. Where the environment asks for a
+    /// manifest, the requests are recorded, and those of the other weight formats.
     ///
     /// # Errors
     /// What is wrong with the file is found before a kernel is compiled.
@@ -93,7 +95,10 @@ impl Engine {
         let pool = WorkerPool::new(WorkerOptions::default());
         let source = CachedSource::from_environment(Metered { source: pool, meter: &meter });
         let again = |request: &CompileRequest, reason: &DeviceError| source.refused(request, reason);
-        Engine::assemble(path, options, device, &Kernels { source: &source, again: &again, meter: &meter })
+        let record = |request: &CompileRequest| source.record(request);
+        let record: Option<&dyn Fn(&CompileRequest)> = source.is_recording().then_some(&record);
+        let kernels = Kernels { source: &source, record, again: &again, meter: &meter };
+        Engine::assemble(path, options, device, &kernels)
     }
 
     /// Loads the model at `path` on `device`, with kernels of `source`.
@@ -107,7 +112,8 @@ impl Engine {
         let meter = Meter::new(progress);
         let source = Metered { source, meter: &meter };
         let again = |request: &CompileRequest, _: &DeviceError| source.get(request);
-        Engine::assemble(path, options, device, &Kernels { source: &source, again: &again, meter: &meter })
+        let kernels = Kernels { source: &source, record: None, again: &again, meter: &meter };
+        Engine::assemble(path, options, device, &kernels)
     }
 
     fn assemble(
@@ -123,11 +129,12 @@ impl Engine {
         if tokens as u64 > vocabulary {
             return Err(EngineError::VocabularySize { file: file.name().to_owned(), tokens, vocabulary });
         }
-        let kernels = kernels.load(&*architecture, &*device)?;
-        let model = architecture.load(&file, Arc::clone(&device), &kernels)?;
+        let set = kernels.load(&*architecture, &*device)?;
+        let model = architecture.load(&file, Arc::clone(&device), &set)?;
         let template = tokenizer.chat_template();
         let file = file.name().to_owned();
-        Ok(Engine { file, tokenizer, template, architecture, model, device })
+        let kernels = kernels.meter.counts();
+        Ok(Engine { file, tokenizer, template, architecture, model, device, kernels })
     }
 
     /// The file's name.
@@ -143,6 +150,11 @@ impl Engine {
     /// The device.
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.device
+    }
+
+    /// How many kernels were compiled for this model, and how many were there.
+    pub fn kernels(&self) -> KernelCounts {
+        self.kernels
     }
 
     /// Positions of the context.

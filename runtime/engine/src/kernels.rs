@@ -1,6 +1,6 @@
 //! Compiling and loading the kernels of a model, and telling how far it has come.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use phobos_artifact::{Artifact, CompileError, CompileRequest, KernelSource, worker::compile_all};
 use phobos_device::{Device, DeviceError};
@@ -20,11 +20,20 @@ pub enum Progress {
     },
 }
 
+/// How a model got its kernels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelCounts {
+    /// Compiled by this process.
+    pub compiled: usize,
+    /// Found in the kernel cache, or put there meanwhile by another process.
+    pub cached: usize,
+}
+
 /// Counts kernels, and is silent until one has to be compiled: a start from a warm cache
 /// has nothing to tell.
 pub(crate) struct Meter<'a> {
     progress: &'a (dyn Fn(Progress) + Sync),
-    compiling: AtomicBool,
+    compiled: AtomicUsize,
     done: AtomicUsize,
     total: AtomicUsize,
 }
@@ -32,12 +41,12 @@ pub(crate) struct Meter<'a> {
 impl<'a> Meter<'a> {
     pub fn new(progress: &'a (dyn Fn(Progress) + Sync)) -> Meter<'a> {
         let (done, total) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Meter { progress, compiling: AtomicBool::new(false), done, total }
+        Meter { progress, compiled: AtomicUsize::new(0), done, total }
     }
 
     /// A kernel is about to be compiled.
     fn compiles(&self) {
-        if !self.compiling.swap(true, Ordering::SeqCst) {
+        if self.compiled.fetch_add(1, Ordering::SeqCst) == 0 {
             self.report();
         }
     }
@@ -46,9 +55,15 @@ impl<'a> Meter<'a> {
     fn answered(&self, done: usize, total: usize) {
         self.done.store(done, Ordering::SeqCst);
         self.total.store(total, Ordering::SeqCst);
-        if done > 0 && self.compiling.load(Ordering::SeqCst) {
+        if done > 0 && self.compiled.load(Ordering::SeqCst) > 0 {
             self.report();
         }
+    }
+
+    /// What it counted, once the kernels are there.
+    pub fn counts(&self) -> KernelCounts {
+        let (compiled, total) = (self.compiled.load(Ordering::SeqCst), self.total.load(Ordering::SeqCst));
+        KernelCounts { compiled, cached: total.saturating_sub(compiled) }
     }
 
     fn report(&self) {
@@ -80,6 +95,8 @@ type Again<'a> = dyn Fn(&CompileRequest, &DeviceError) -> Result<Artifact, Compi
 /// Where the kernels of a model come from.
 pub(crate) struct Kernels<'a> {
     pub source: &'a dyn KernelSource,
+    /// Takes every request, and those of files of the same shape in other formats.
+    pub record: Option<&'a dyn Fn(&CompileRequest)>,
     pub again: &'a Again<'a>,
     pub meter: &'a Meter<'a>,
 }
@@ -96,6 +113,10 @@ impl Kernels<'_> {
             reason: "it runs no chip that kernels are compiled for".to_owned(),
         })?;
         let requests = architecture.requests(chip);
+        if let Some(record) = self.record {
+            // Before anything is compiled, so that a machine without a compiler records too.
+            requests.iter().chain(&architecture.requests_of_every_format(chip)).for_each(record);
+        }
         let artifacts = compile_all(self.source, &requests, &|done, total| self.meter.answered(done, total));
         let mut kernels = KernelSet::default();
         for ((role, request), artifact) in architecture.roles().iter().zip(&requests).zip(artifacts) {

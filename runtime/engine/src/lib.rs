@@ -20,7 +20,7 @@ mod vocabulary;
 pub use engine::{Engine, EngineOptions, Message, Role};
 pub use error::EngineError;
 pub use generate::{Finish, GenerateParams, Piece, Stats, generate};
-pub use kernels::Progress;
+pub use kernels::{KernelCounts, Progress};
 pub use sampler::SamplingParams;
 pub use session::Session;
 pub use vocabulary::tokenizer;

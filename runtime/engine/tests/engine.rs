@@ -17,8 +17,8 @@ use std::{
 use oracle::{OracleDevice, OracleSource};
 use phobos_artifact::DType;
 use phobos_engine::{
-    Engine, EngineError, EngineOptions, Finish, GenerateParams, Message, Progress, Role, SamplingParams,
-    Session, generate,
+    Engine, EngineError, EngineOptions, Finish, GenerateParams, KernelCounts, Message, Progress, Role,
+    SamplingParams, Session, generate,
 };
 use phobos_models::Settings;
 
@@ -189,9 +189,10 @@ fn every_kernel_is_requested_once_and_reported() {
         reports.lock().unwrap().push((done, total));
     };
     let device = Arc::new(OracleDevice::default());
-    Engine::load_with(&tiny(), &options(64, 64), device, &source, &progress).unwrap();
+    let engine = Engine::load_with(&tiny(), &options(64, 64), device, &source, &progress).unwrap();
     let total = source.requests.load(Ordering::Relaxed);
     assert!(total > 10);
+    assert_eq!(engine.kernels(), KernelCounts { compiled: total, cached: 0 });
     let reports = reports.into_inner().unwrap();
     assert!(reports.iter().all(|report| report.1 == total));
     for done in 1..=total {

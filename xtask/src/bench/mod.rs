@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: numbers for BENCHMARKS.md, printed and not written.
 
+mod cache;
 mod machine;
 mod model;
 mod peer;
@@ -7,13 +8,16 @@ mod peer;
 use crate::error::{Error, Result};
 use crate::process;
 use crate::workspace::Workspace;
+use std::fmt::Display;
+use std::process::Command;
+use std::str::FromStr;
 
 /// Runs the benchmark that the first argument names; the others are its own.
 pub fn bench(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
         Some((name, rest)) if name == "model" => model::bench(workspace, rest),
-        Some((name, rest)) if name == "emulator" => cargo_bench(workspace, "phobos-emulator", rest),
-        Some((name, rest)) if name == "cache" => cargo_bench(workspace, "phobos-kernel-cache", rest),
+        Some((name, rest)) if name == "emulator" => emulator(workspace, rest),
+        Some((name, rest)) if name == "cache" => cache::bench(workspace, rest),
         Some((name, _)) => {
             Err(Error::Usage(format!("no benchmark `{name}` (there are model, emulator, cache)")))
         }
@@ -21,12 +25,11 @@ pub fn bench(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     }
 }
 
-/// The benchmarks that concern one crate alone are its own `cargo bench`.
-fn cargo_bench(workspace: &Workspace, package: &str, arguments: &[String]) -> Result<()> {
+/// The speed of the emulator is an example of its own crate.
+fn emulator(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     machine::Machine::describe(workspace, &[])?.print();
-    let mut command = process::cargo(workspace, &["bench", "--package", package, "--benches", "--"]);
-    command.args(arguments);
-    process::run(&mut command)
+    let words = ["run", "--release", "--package", "phobos-emulator", "--example", "speed", "--"];
+    process::run(process::cargo(workspace, &words).args(arguments))
 }
 
 /// Tokens per second of one run.
@@ -55,6 +58,31 @@ fn median(values: &[f64]) -> f64 {
         (Some(low), Some(high)) => (low + high) / 2.0,
         _ => f64::NAN,
     }
+}
+
+/// `median (lowest to highest)`.
+fn spread(values: &[f64], decimals: usize) -> String {
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(0.0, f64::max);
+    format!("{:.decimals$} ({low:.decimals$} to {high:.decimals$})", median(values))
+}
+
+/// The commit that is measured, on stdout.
+fn print_commit(workspace: &Workspace) {
+    let mut git = Command::new("git");
+    git.args(["describe", "--always", "--dirty"]).current_dir(workspace.root());
+    print!("Commit {}", process::capture(&mut git).unwrap_or_default().trim());
+}
+
+/// `text` as a number from 1 to `most`, the value of the option `name`.
+fn number<T>(name: &str, text: &str, most: T) -> Result<T>
+where
+    T: FromStr + PartialOrd + From<u8> + Display + Copy,
+{
+    text.parse()
+        .ok()
+        .filter(|n| (T::from(1)..=most).contains(n))
+        .ok_or_else(|| Error::Usage(format!("{name}: `{text}` is no number from 1 to {most}")))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! median of each.
 
 use super::machine::Machine;
-use super::{Speed, json_number, median, peer};
+use super::{Speed, json_number, median, number, peer, print_commit, spread};
 use crate::binaries;
 use crate::error::{Error, Result};
 use crate::model;
@@ -12,10 +12,8 @@ use crate::process;
 use crate::progress::note;
 use crate::setup;
 use crate::workspace::Workspace;
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::str::FromStr;
 use std::thread;
 
 /// What to measure.
@@ -93,16 +91,6 @@ fn parse(arguments: &[String]) -> Result<Options> {
     Ok(options)
 }
 
-fn number<T>(name: &str, text: &str, most: T) -> Result<T>
-where
-    T: FromStr + PartialOrd + From<u8> + Display + Copy,
-{
-    text.parse()
-        .ok()
-        .filter(|n| (T::from(1)..=most).contains(n))
-        .ok_or_else(|| Error::Usage(format!("{name}: `{text}` is no number from 1 to {most}")))
-}
-
 fn measure(program: &Path, gguf: &Path, options: &Options, threads: usize) -> Result<Speed> {
     let mut command = Command::new(program);
     command.arg("--gguf").arg(gguf).args(["--repeat", "1", "--json", "--threads", &threads.to_string()]);
@@ -125,24 +113,14 @@ fn parse_ours(json: &str) -> Option<Speed> {
 }
 
 fn row(test: &str, threads: usize, us: &[f64], them: &[f64]) -> String {
-    let spread = |values: &[f64]| {
-        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = values.iter().copied().fold(0.0, f64::max);
-        format!("{:.1} ({low:.1} to {high:.1})", median(values))
-    };
-    format!("| {test} | {threads} | {} | {} | {:.2} |", spread(us), spread(them), median(us) / median(them))
+    let ratio = median(us) / median(them);
+    format!("| {test} | {threads} | {} | {} | {ratio:.2} |", spread(us, 1), spread(them, 1))
 }
 
 fn print_table(workspace: &Workspace, gguf: &Path, options: &Options, machine: &Machine, rows: &[String]) {
-    let mut git = Command::new("git");
-    git.args(["describe", "--always", "--dirty"]).current_dir(workspace.root());
-    let commit = process::capture(&mut git).unwrap_or_default();
     let name = gguf.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    println!(
-        "Commit {}, {name}, median (lowest to highest) of {} runs each, in turns.",
-        commit.trim(),
-        options.runs
-    );
+    print_commit(workspace);
+    println!(", {name}, median (lowest to highest) of {} runs each, in turns.", options.runs);
     if !options.ours.is_empty() {
         println!("phobos-bench {}", options.ours.join(" "));
     }

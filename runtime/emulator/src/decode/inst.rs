@@ -1,0 +1,476 @@
+//! The compact instruction form: operands are register slots, constants have
+//! slots of their own, labels are instruction indices.
+
+use crate::{
+    exec::alu::{Cvt, Cvt2, F1, F2, F3, F4, Shadow},
+    exec::mma::{MmaShape, Tables},
+    ptx::ast::Space,
+};
+
+/// The index of a register in a warp's register file.
+pub type Slot = u32;
+/// No register: an absent or ignored (`_`) operand.
+pub const NONE: Slot = u32::MAX;
+
+/// One decoded instruction.
+#[derive(Clone, Debug)]
+pub struct Inst {
+    /// What it does.
+    pub op: Op,
+    /// Its guard predicate, or [`NONE`].
+    pub guard: Slot,
+    /// Whether the guard is negated.
+    pub guard_not: bool,
+    /// Bytes of the result's register, for undefined-byte masks.
+    pub width: u8,
+    /// How undefined bytes of the sources reach the result.
+    pub shadow: Shadow,
+}
+
+/// A memory address: a register plus a constant.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Address {
+    pub base: Slot,
+    pub offset: i64,
+}
+
+/// How an access orders with those of other threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// A plain access: racing with another is an error.
+    Weak,
+    /// Volatile or relaxed.
+    Relaxed,
+    /// An acquire load, or an atomic that acquires.
+    Acquire,
+    /// A release store, or an atomic that releases.
+    Release,
+    /// Both.
+    AcquireRelease,
+}
+
+impl Order {
+    /// Whether later accesses see what the matching release made visible.
+    pub fn acquires(self) -> bool {
+        matches!(self, Order::Acquire | Order::AcquireRelease)
+    }
+
+    /// Whether earlier accesses become visible to the matching acquire.
+    pub fn releases(self) -> bool {
+        matches!(self, Order::Release | Order::AcquireRelease)
+    }
+}
+
+/// `ld`, also `ldu`.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Load {
+    pub space: Space,
+    pub bytes: u8,
+    pub signed: bool,
+    pub dst: Box<[Slot]>,
+    /// Bytes of each destination register.
+    pub widths: Box<[u8]>,
+    pub address: Address,
+    pub order: Order,
+}
+
+/// `st`.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Store {
+    pub space: Space,
+    pub bytes: u8,
+    pub src: Box<[Slot]>,
+    pub address: Address,
+    pub order: Order,
+}
+
+/// The operation of `atom` and `red`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum AtomicOp {
+    And,
+    Or,
+    Xor,
+    Cas,
+    Exchange,
+    Add,
+    Increment,
+    Decrement,
+    Min,
+    Max,
+}
+
+/// `atom` and `red`.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Atomic {
+    pub op: AtomicOp,
+    pub ty: super::types::Ty,
+    pub space: Space,
+    /// [`NONE`] when nobody reads the old value.
+    pub dst: Slot,
+    pub address: Address,
+    pub b: Slot,
+    pub c: Slot,
+    pub order: Order,
+}
+
+/// `cp.async`.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct AsyncCopy {
+    pub dst: Address,
+    pub src: Address,
+    pub bytes: u8,
+    /// Bytes to read, the rest zero; [`NONE`] reads all.
+    pub src_bytes: Slot,
+    /// A predicate that ignores the source; [`NONE`] if absent.
+    pub ignore: Slot,
+    pub ignore_not: bool,
+}
+
+/// `ldmatrix` and `stmatrix` of 8x8 tiles of 16-bit elements.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct MatrixMove {
+    pub registers: Box<[Slot]>,
+    pub address: Address,
+    pub space: Space,
+    pub transposed: bool,
+}
+
+/// `mma.sync`.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Mma {
+    pub shape: MmaShape,
+    pub tables: Tables,
+    pub d: Box<[Slot]>,
+    pub a: Box<[Slot]>,
+    pub b: Box<[Slot]>,
+    pub c: Box<[Slot]>,
+}
+
+/// `wmma.load` and `wmma.store`.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct WmmaMove {
+    pub shape: MmaShape,
+    pub part: crate::exec::mma::Part,
+    pub registers: Box<[Slot]>,
+    pub address: Address,
+    pub space: Space,
+    /// Elements between rows (or columns); [`NONE`] is packed.
+    pub stride: Slot,
+    pub column_major: bool,
+    pub store: bool,
+}
+
+/// What a CTA barrier instruction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum BarrierKind {
+    Sync,
+    Arrive,
+    Popc,
+    And,
+    Or,
+}
+
+/// `bar` and `barrier`.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Barrier {
+    pub kind: BarrierKind,
+    pub id: Slot,
+    pub count: Slot,
+    pub aligned: bool,
+    pub dst: Slot,
+    pub predicate: Slot,
+    pub negate: bool,
+}
+
+/// How `shfl` chooses its source lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum ShuffleMode {
+    Up,
+    Down,
+    Butterfly,
+    Index,
+}
+
+/// What `vote` computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum VoteMode {
+    All,
+    Any,
+    Uniform,
+    Ballot,
+}
+
+/// What `redux` computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum ReduxOp {
+    And,
+    Or,
+    Xor,
+    Add,
+    MinSigned,
+    MaxSigned,
+    MinUnsigned,
+    MaxUnsigned,
+}
+
+/// Instructions in which the lanes of a warp work together.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum WarpOp {
+    Barrier,
+    Shuffle { mode: ShuffleMode, dst: Slot, valid: Slot, a: Slot, b: Slot, c: Slot },
+    Vote { mode: VoteMode, dst: Slot, predicate: Slot, negate: bool },
+    Match { all: bool, dst: Slot, valid: Slot, a: Slot },
+    Redux { op: ReduxOp, dst: Slot, a: Slot },
+    Elect { dst: Slot, valid: Slot },
+    Mma(Box<Mma>),
+    LoadMatrix(Box<MatrixMove>),
+    StoreMatrix(Box<MatrixMove>),
+    TransposeMatrix { dst: Slot, a: Slot },
+    Wmma(Box<WmmaMove>),
+}
+
+/// How `setp` combines its comparison with a predicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Combine {
+    And,
+    Or,
+    Xor,
+}
+
+/// `setp` and `set`.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct SetPredicate {
+    pub low: F2,
+    pub high: Option<F2>,
+    pub p: Slot,
+    pub q: Slot,
+    pub a: Slot,
+    pub b: Slot,
+    pub combine: Option<(Combine, Slot, bool)>,
+    /// `set`: the value for true; the destination is a plain register.
+    pub value: Option<u64>,
+}
+
+/// Arithmetic with the carry flag.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Carry {
+    /// (a, b, c, carry in) to (result, carry out).
+    pub function: fn(u64, u64, u64, bool) -> (u64, bool),
+    pub dst: Slot,
+    pub a: Slot,
+    pub b: Slot,
+    pub c: Slot,
+    pub flag: Slot,
+    pub reads: bool,
+    pub writes: bool,
+}
+
+/// Registers whose value changes while a thread runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Clock {
+    Clock32,
+    ClockHigh,
+    Clock64,
+}
+
+/// What an instruction does.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum Op {
+    Map1 {
+        f: F1,
+        d: Slot,
+        a: Slot,
+    },
+    Map2 {
+        f: F2,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+    },
+    Map3 {
+        f: F3,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        c: Slot,
+    },
+    Map4 {
+        f: F4,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        c: Slot,
+        e: Slot,
+    },
+    Convert {
+        f: Cvt,
+        d: Slot,
+        a: Slot,
+    },
+    Convert2 {
+        f: Cvt2,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+    },
+    Set(Box<SetPredicate>),
+    Carry(Box<Carry>),
+    Pack {
+        d: Slot,
+        parts: Box<[Slot]>,
+        bits: u32,
+    },
+    Unpack {
+        parts: Box<[Slot]>,
+        a: Slot,
+        bits: u32,
+    },
+    Clock {
+        d: Slot,
+        clock: Clock,
+    },
+    ActiveMask {
+        d: Slot,
+    },
+    ToGeneric {
+        d: Slot,
+        a: Slot,
+        base: u64,
+    },
+    FromGeneric {
+        d: Slot,
+        a: Slot,
+        base: u64,
+        width: u8,
+    },
+    IsSpace {
+        d: Slot,
+        a: Slot,
+        space: Space,
+    },
+    Load(Box<Load>),
+    Store(Box<Store>),
+    Atomic(Box<Atomic>),
+    AsyncCopy(Box<AsyncCopy>),
+    CommitGroup,
+    /// Waits until at most this many committed groups are pending; `None` waits
+    /// for everything, uncommitted copies too.
+    WaitGroup(Option<u32>),
+    /// Copies bytes within local memory: arguments and results of a call.
+    CopyLocal {
+        from: u32,
+        to: u32,
+        bytes: u32,
+    },
+    /// Touches an address only to check it (prefetch).
+    Prefetch,
+    Branch {
+        target: u32,
+    },
+    BranchTable {
+        targets: Box<[u32]>,
+        index: Slot,
+    },
+    Call {
+        target: u32,
+    },
+    Return,
+    Exit,
+    Trap,
+    Assert {
+        message: Slot,
+    },
+    Barrier(Box<Barrier>),
+    Warp {
+        op: WarpOp,
+        mask: Slot,
+    },
+    Fence {
+        cta_only: bool,
+    },
+    Nop,
+}
+
+/// Groups of instructions that the counters tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum Class {
+    Integer,
+    Float32,
+    Float64,
+    Half,
+    Convert,
+    Move,
+    Predicate,
+    Control,
+    Barrier,
+    Warp,
+    Matrix,
+    LoadGlobal,
+    StoreGlobal,
+    LoadShared,
+    StoreShared,
+    OtherMemory,
+    Atomic,
+    Async,
+    Other,
+}
+
+/// Where an instruction stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Its place in the PTX text.
+    pub pos: crate::ptx::Pos,
+    /// The source file (index into [`super::Kernel::files`]) and line of the
+    /// `.loc` before it.
+    pub loc: Option<(u32, u32)>,
+    /// What the counters count it as.
+    pub class: Class,
+}
+
+/// Special registers with one value a lane for the whole run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Special {
+    ThreadId(u8),
+    ThreadCount(u8),
+    CtaId(u8),
+    CtaCount(u8),
+    LaneId,
+    WarpId,
+    WarpCount,
+    SmId,
+    SmCount,
+    GridId,
+    WarpSize,
+    LaneMaskEq,
+    LaneMaskLt,
+    LaneMaskLe,
+    LaneMaskGt,
+    LaneMaskGe,
+    DynamicSharedBytes,
+    TotalSharedBytes,
+    ClusterZero,
+    ClusterOne,
+}

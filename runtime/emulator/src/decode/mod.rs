@@ -1,0 +1,161 @@
+//! From the syntax tree to the compact form that runs.
+//!
+//! A kernel and the functions it calls become one list of [`Inst`]s. Everything
+//! that can be known is settled here: registers are slots, constants and special
+//! registers have slots of their own, labels are indices, variables have
+//! addresses, and each arithmetic instruction is the function that computes it.
+
+mod body;
+pub mod inst;
+mod layout;
+mod matrix;
+mod memory;
+pub(crate) mod select;
+pub mod types;
+mod warp;
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::ptx::{
+    self, Pos, PtxError,
+    ast::{Function, Module},
+};
+use inst::{Inst, Place, Slot, Special};
+
+/// A parameter of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Param {
+    /// Its name.
+    pub name: String,
+    /// Its type word: `u64`, `f32`, `b8`, ...
+    pub ty: String,
+    /// Its first byte in the parameter buffer.
+    pub offset: u32,
+    /// Its size in bytes.
+    pub bytes: u32,
+}
+
+/// A module-scope variable with a place in constant or global memory.
+#[derive(Clone, Debug)]
+pub struct ModuleVariable {
+    /// Its name.
+    pub name: String,
+    /// Its first byte in the module's block of that space.
+    pub offset: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// A kernel ready to run.
+#[derive(Debug)]
+pub struct Kernel {
+    /// Its name.
+    pub name: String,
+    /// The chip the module was made for, as in `sm_NN`.
+    pub target: u32,
+    /// Its instructions, functions included; it starts at 0.
+    pub code: Vec<Inst>,
+    /// Where each stands.
+    pub places: Vec<Place>,
+    /// By instruction: the first one with the same source line, or itself.
+    pub place_ids: Arc<[u32]>,
+    /// Registers of a warp.
+    pub slots: u32,
+    /// Slots with a constant.
+    pub constants: Vec<(Slot, u64)>,
+    /// Slots with a special register.
+    pub specials: Vec<(Slot, Special)>,
+    /// Parameters in order.
+    pub params: Vec<Param>,
+    /// Bytes of all parameters.
+    pub param_bytes: u32,
+    /// Bytes of statically declared shared memory.
+    pub shared_bytes: u64,
+    /// Local memory of a thread in bytes.
+    pub local_bytes: u32,
+    /// `.maxntid`.
+    pub max_threads: Option<[u32; 3]>,
+    /// `.reqntid`.
+    pub required_threads: Option<[u32; 3]>,
+    /// `.maxnreg`.
+    pub max_registers: Option<u32>,
+    /// 32-bit registers that the entry and its callees declare, an upper bound on
+    /// nothing but the text: assemblers allocate far fewer.
+    pub declared_registers: u64,
+    /// Whether CTAs may wait for one another, so that they must be interleaved.
+    pub communicates: bool,
+    /// The PTX text, for reports.
+    pub source: Arc<str>,
+    /// The PTX file's name.
+    pub file: String,
+    /// Source files of `.loc`.
+    pub files: Vec<String>,
+}
+
+impl Kernel {
+    /// The text of a line of the PTX file, trimmed.
+    pub fn line_text(&self, line: u32) -> &str {
+        self.source.lines().nth(line.saturating_sub(1) as usize).unwrap_or("").trim()
+    }
+}
+
+/// A parsed and decoded PTX module.
+#[derive(Debug)]
+pub struct Program {
+    /// Its kernels.
+    pub kernels: Vec<Arc<Kernel>>,
+    /// Bytes of `.global` variables with their initial values.
+    pub globals: Vec<u8>,
+    /// Where they lie.
+    pub global_variables: Vec<ModuleVariable>,
+    /// Bytes of `.const` variables.
+    pub constants: Vec<u8>,
+    /// The address that the `.global` block was linked at.
+    pub global_base: u64,
+}
+
+impl Program {
+    /// Parses and decodes all kernels of a PTX file; `.global` variables are
+    /// linked to lie at `global_base`.
+    pub fn load(file: &str, text: &str, global_base: u64) -> Result<Program, PtxError> {
+        let module = ptx::parse(file, text)?;
+        let source: Arc<str> = text.into();
+        let layout = layout::Layout::of(file, &module, global_base)?;
+        let mut by_name: HashMap<&str, &Function<'_>> = HashMap::new();
+        for function in &module.functions {
+            // A definition wins over its declarations.
+            if function.body.is_some() || !by_name.contains_key(function.name) {
+                by_name.insert(function.name, function);
+            }
+        }
+        let mut kernels = Vec::new();
+        for function in module.functions.iter().filter(|function| function.entry && function.body.is_some()) {
+            let kernel = body::decode(file, &source, &module, &layout, &by_name, function)?;
+            kernels.push(Arc::new(kernel));
+        }
+        Ok(Program {
+            kernels,
+            globals: layout.globals,
+            global_variables: layout.global_variables,
+            constants: layout.constants,
+            global_base,
+        })
+    }
+
+    /// A kernel by name.
+    pub fn kernel(&self, name: &str) -> Option<&Arc<Kernel>> {
+        self.kernels.iter().find(|kernel| kernel.name == name)
+    }
+}
+
+/// An error at a place of a file.
+fn error<T>(file: &str, pos: Pos, message: impl Into<String>) -> Result<T, PtxError> {
+    Err(PtxError { file: file.to_owned(), pos, message: message.into() })
+}
+
+/// Source files of `.loc`, by position, with the index that `.file` gives them.
+fn source_files(module: &Module<'_>) -> (Vec<String>, HashMap<u32, u32>) {
+    let names = module.files.iter().map(|(_, name)| (*name).to_owned()).collect();
+    let indices = module.files.iter().enumerate().map(|(at, (index, _))| (*index, at as u32)).collect();
+    (names, indices)
+}

@@ -1,0 +1,327 @@
+//! `cvt`: every pair of types, with rounding, saturation and flushing.
+
+use super::{Alu, Function, Lanes, Shadow};
+use crate::{
+    decode::types::{Modifiers, Ty},
+    number::{
+        BF16, E4M3, E5M2, F16, F32, F64, Format, Round, TF32, bf16_to_f32, f16_to_f32, narrow, pack, widen,
+    },
+};
+
+/// A conversion of one value.
+#[derive(Clone, Copy, Debug)]
+pub struct Cvt {
+    dst: Ty,
+    src: Ty,
+    /// Rounding of a float result.
+    round: Round,
+    /// Rounding to an integral value, also for float results (`cvt.rni.f32.f32`).
+    integral: Option<Round>,
+    ftz: bool,
+    sat: bool,
+    finite: bool,
+    relu: bool,
+    /// Bytes of the destination register, to which small integers are extended.
+    width: u8,
+}
+
+/// A conversion of two `f32`s to a packed pair; the first source is the high half.
+#[derive(Clone, Copy, Debug)]
+pub struct Cvt2 {
+    dst: Ty,
+    round: Round,
+    finite: bool,
+    relu: bool,
+}
+
+fn format(ty: Ty) -> Option<Format> {
+    Some(match ty {
+        Ty::F16 | Ty::F16x2 => F16,
+        Ty::Bf16 | Ty::Bf16x2 => BF16,
+        Ty::Tf32 => TF32,
+        Ty::F32 => F32,
+        Ty::F64 => F64,
+        Ty::E4m3x2 => E4M3,
+        Ty::E5m2x2 => E5M2,
+        _ => return None,
+    })
+}
+
+pub(super) fn select(mods: &mut Modifiers<'_>, width: u8) -> Option<Alu> {
+    let [dst, src] = mods.types.as_slice() else { return None };
+    let (dst, src) = (*dst, *src);
+    let round = mods.choose(&[
+        ("rn", Round::NearestEven),
+        ("rna", Round::NearestAway),
+        ("rz", Round::Zero),
+        ("rm", Round::Down),
+        ("rp", Round::Up),
+    ]);
+    let integral = mods.choose(&[
+        ("rni", Round::NearestEven),
+        ("rzi", Round::Zero),
+        ("rmi", Round::Down),
+        ("rpi", Round::Up),
+    ]);
+    let (ftz, sat, finite, relu) =
+        (mods.take("ftz"), mods.take("sat"), mods.take("satfinite"), mods.take("relu"));
+    // Two-source forms.
+    if matches!(dst, Ty::F16x2 | Ty::Bf16x2 | Ty::E4m3x2 | Ty::E5m2x2) && src == Ty::F32 {
+        let function = Cvt2 { dst, round: round?, finite, relu };
+        return Some(Alu::new(Function::Convert2(function), dst, [Ty::F32; 4]));
+    }
+    // A pair of FP8 to a pair of halves and back.
+    let pair_of_halves = |ty| matches!(ty, Ty::F16x2);
+    let pair_of_bytes = |ty| matches!(ty, Ty::E4m3x2 | Ty::E5m2x2);
+    let legal = if pair_of_halves(dst) {
+        pair_of_bytes(src)
+    } else if pair_of_bytes(dst) {
+        pair_of_halves(src)
+    } else {
+        !pair_of_halves(src) && !pair_of_bytes(src)
+    };
+    let scalar = |ty: Ty| {
+        !matches!(
+            ty,
+            Ty::Pred
+                | Ty::B8
+                | Ty::B16
+                | Ty::B32
+                | Ty::B64
+                | Ty::B128
+                | Ty::U16x2
+                | Ty::S16x2
+                | Ty::F32x2
+                | Ty::Bf16x2
+        )
+    };
+    if !legal || !scalar(dst) || !scalar(src) || (src == Ty::Tf32) || (dst == Ty::Tf32 && src != Ty::F32) {
+        return None;
+    }
+    let function = Cvt {
+        dst,
+        src,
+        round: round.unwrap_or(Round::NearestEven),
+        integral,
+        ftz,
+        sat,
+        finite,
+        relu,
+        width: width.max(dst.bytes()),
+    };
+    let mut alu = Alu::new(Function::Convert(function), dst, [src; 4]);
+    if !dst.float() && !src.float() && !sat {
+        let bytes = src.bytes().min(dst.bytes());
+        let signed = if src.bytes() < dst.bytes() { src.signed() } else { dst.signed() };
+        alu = alu.shadow(Shadow::Extend { from: bytes, signed });
+        // The frequent plain cases as straight code.
+        if let Some(fast) = plain(dst, src, width) {
+            alu.function = Function::One(fast);
+        }
+    } else if let Some(fast) = usual(&function) {
+        alu.function = Function::One(fast);
+    }
+    Some(alu)
+}
+
+/// Integer extensions and cuts into registers of the result's own width.
+fn plain(dst: Ty, src: Ty, width: u8) -> Option<super::F1> {
+    if width != dst.bytes() {
+        return None;
+    }
+    Some(match (dst.bytes(), src) {
+        (8, Ty::U32) | (4, Ty::U32 | Ty::S32) => lanes1!(|a| a as u32 as u64),
+        (8, Ty::S32) => lanes1!(|a| a as i32 as i64 as u64),
+        (4, Ty::U64 | Ty::S64) => lanes1!(|a| a as u32 as u64),
+        (4 | 8, Ty::U16) | (2, Ty::U32 | Ty::S32 | Ty::U64 | Ty::S64 | Ty::U16 | Ty::S16) => {
+            lanes1!(|a| a as u16 as u64)
+        }
+        (4, Ty::S16) => lanes1!(|a| a as i16 as i32 as u32 as u64),
+        (8, Ty::S16) => lanes1!(|a| a as i16 as i64 as u64),
+        (8, Ty::U64 | Ty::S64) => lanes1!(|a| a),
+        (2 | 4 | 8, Ty::U8) => lanes1!(|a| a as u8 as u64),
+        (4, Ty::S8) => lanes1!(|a| a as i8 as i32 as u32 as u64),
+        _ => return None,
+    })
+}
+
+/// The float conversions that compilers emit most, as straight code.
+fn usual(cvt: &Cvt) -> Option<super::F1> {
+    if cvt.ftz || cvt.sat || cvt.relu || cvt.finite || cvt.integral.is_some() {
+        return None;
+    }
+    let nearest = cvt.round == Round::NearestEven;
+    Some(match (cvt.dst, cvt.src) {
+        (Ty::F32, Ty::F16) => lanes1!(|a| canonical(f16_to_f32(a as u16))),
+        (Ty::F32, Ty::Bf16) => lanes1!(|a| canonical(bf16_to_f32(a as u16))),
+        (Ty::F32, Ty::S32) if nearest => lanes1!(|a| (a as i32 as f32).to_bits() as u64),
+        (Ty::F32, Ty::U32) if nearest => lanes1!(|a| (a as u32 as f32).to_bits() as u64),
+        _ => return None,
+    })
+}
+
+fn canonical(value: f32) -> u64 {
+    if value.is_nan() { 0x7fff_ffff } else { u64::from(value.to_bits()) }
+}
+
+enum Value {
+    Int(i128),
+    Float(f64),
+}
+
+fn integral(value: f64, round: Round) -> f64 {
+    match round {
+        Round::NearestEven => value.round_ties_even(),
+        Round::NearestAway => value.round(),
+        Round::Zero => value.trunc(),
+        Round::Down => value.floor(),
+        Round::Up => value.ceil(),
+    }
+}
+
+fn range(ty: Ty) -> (i128, i128) {
+    let bits = u32::from(ty.bytes()) * 8;
+    if ty.signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
+}
+
+impl Cvt {
+    /// Converts the value of one lane.
+    pub fn lane(&self, bits: u64) -> u64 {
+        match (self.dst, self.src) {
+            (Ty::F16x2, _) => {
+                let low = self.scalar(bits & 0xff, widen(bits & 0xff, format(self.src).unwrap_or(E4M3)));
+                let high = self.scalar(bits >> 8, widen(bits >> 8 & 0xff, format(self.src).unwrap_or(E4M3)));
+                low | high << 16
+            }
+            (Ty::E4m3x2 | Ty::E5m2x2, _) => {
+                let low = self.scalar(bits, f16_to_f32(bits as u16).into());
+                let high = self.scalar(bits, f16_to_f32((bits >> 16) as u16).into());
+                low | high << 8
+            }
+            _ => match self.read(bits) {
+                Value::Int(value) => self.integer(value),
+                Value::Float(value) => self.scalar(bits, value),
+            },
+        }
+    }
+
+    fn read(&self, bits: u64) -> Value {
+        match self.src {
+            Ty::U8 => Value::Int((bits as u8).into()),
+            Ty::U16 => Value::Int((bits as u16).into()),
+            Ty::U32 => Value::Int((bits as u32).into()),
+            Ty::U64 => Value::Int(bits.into()),
+            Ty::S8 => Value::Int((bits as i8).into()),
+            Ty::S16 => Value::Int((bits as i16).into()),
+            Ty::S32 => Value::Int((bits as i32).into()),
+            Ty::S64 => Value::Int((bits as i64).into()),
+            Ty::F16 => Value::Float(f16_to_f32(bits as u16).into()),
+            Ty::Bf16 => Value::Float(bf16_to_f32(bits as u16).into()),
+            Ty::F64 => Value::Float(f64::from_bits(bits)),
+            _ => {
+                let value = f32::from_bits(bits as u32);
+                Value::Float(
+                    if self.ftz && value.is_subnormal() { 0.0f32.copysign(value) } else { value }.into(),
+                )
+            }
+        }
+    }
+
+    fn int_result(&self, value: i128) -> u64 {
+        // Cut to the type, then extend to the register.
+        let cut = 64 - u32::from(self.dst.bytes()) * 8;
+        let extended = if self.dst.signed() {
+            ((value as u64) << cut) as i64 >> cut
+        } else {
+            ((value as u64) << cut >> cut) as i64
+        } as u64;
+        if self.width >= 8 { extended } else { extended & ((1 << (self.width * 8)) - 1) }
+    }
+
+    fn integer(&self, value: i128) -> u64 {
+        if let Some(format) = format(self.dst) {
+            let code = pack(value < 0, value.unsigned_abs() as u64, 0, false, format, self.round);
+            return self.finish(code, format);
+        }
+        let (low, high) = range(self.dst);
+        self.int_result(if self.sat { value.clamp(low, high) } else { value })
+    }
+
+    /// From a float; `bits` is the source for results that keep its payload.
+    fn scalar(&self, bits: u64, value: f64) -> u64 {
+        let value = match self.integral {
+            Some(round) => integral(value, round),
+            None => value,
+        };
+        let Some(format) = format(self.dst) else {
+            // To an integer: NaN gives 0, the rest is clamped.
+            let (low, high) = range(self.dst);
+            let value = if self.integral.is_some() { value } else { value.trunc() };
+            return self.int_result((value as i128).clamp(low, high));
+        };
+        if value.is_nan() && self.dst == Ty::F64 && self.src == Ty::F64 {
+            return bits;
+        }
+        let mut code = narrow(value, format, self.round);
+        let overflow = value.is_finite() || self.finite;
+        if (self.finite || !format.ieee)
+            && overflow
+            && code & !format.sign() == format.infinity()
+            && !value.is_nan()
+        {
+            code = code & format.sign() | format.largest();
+        }
+        self.finish(code, format)
+    }
+
+    fn finish(&self, code: u64, format: Format) -> u64 {
+        let nan = code & !format.sign() > format.infinity()
+            || (!format.ieee && code & !format.sign() == format.nan());
+        let negative = code & format.sign() != 0;
+        let mut code = code;
+        if self.ftz && format == F32 && code & format.infinity() == 0 {
+            code &= format.sign();
+        }
+        if self.sat {
+            let one = narrow(1.0, format, Round::NearestEven);
+            code = if nan || negative { 0 } else { code.min(one) };
+        }
+        if self.relu && negative && !nan {
+            code = 0;
+        }
+        if self.dst == Ty::Tf32 { code << 13 } else { code }
+    }
+
+    /// Converts a warp.
+    pub fn run(&self, source: &Lanes, result: &mut Lanes) {
+        for (result, source) in result.iter_mut().zip(source) {
+            *result = self.lane(*source);
+        }
+    }
+}
+
+impl Cvt2 {
+    /// Converts a warp: `high` goes to the upper half.
+    pub fn run(&self, high: &Lanes, low: &Lanes, result: &mut Lanes) {
+        let (element, shift) = match self.dst {
+            Ty::F16x2 => (Ty::F16, 16),
+            Ty::Bf16x2 => (Ty::Bf16, 16),
+            other => (other, 8),
+        };
+        let cvt = Cvt {
+            dst: element,
+            src: Ty::F32,
+            round: self.round,
+            integral: None,
+            ftz: false,
+            sat: false,
+            finite: self.finite,
+            relu: self.relu,
+            width: element.bytes(),
+        };
+        for ((result, high), low) in result.iter_mut().zip(high).zip(low) {
+            let value = |bits: &u64| cvt.scalar(*bits, f32::from_bits(*bits as u32).into());
+            *result = value(low) | value(high) << shift;
+        }
+    }
+}

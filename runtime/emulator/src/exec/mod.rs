@@ -1,0 +1,539 @@
+//! Execution of decoded instructions, one file for each family.
+
+pub mod alu;
+mod async_copy;
+pub mod atomic;
+mod barrier;
+mod control;
+mod matrix;
+mod memory;
+pub mod mma;
+mod shadow;
+mod warp;
+
+use crate::{
+    counters::Counters,
+    decode::{
+        Kernel,
+        inst::{Clock, Combine, NONE, Op, SetPredicate, Slot},
+    },
+    launch::{Geometry, Options},
+    machine::{Cta, Group, State},
+    memory::overlay::Overlay,
+    ptx::ast::Space,
+    report::{Fault, FaultKind, Faults, Side, ThreadPlace},
+};
+use alu::Lanes;
+
+/// Runs instructions of one launch on one worker.
+pub struct Executor<'a> {
+    /// The kernel.
+    pub kernel: &'a Kernel,
+    /// The launch.
+    pub geometry: &'a Geometry,
+    /// How it is run.
+    pub options: &'a Options,
+    /// The parameter buffer.
+    pub params: &'a [u8],
+    /// The module's constant memory.
+    pub constants: &'a [u8],
+    /// Global memory.
+    pub global: Overlay<'a>,
+    /// Faults so far.
+    pub faults: Faults,
+    /// Counts so far.
+    pub counters: Counters,
+    /// Whether unread reductions to global memory wait for the commit.
+    pub defer: bool,
+    /// Set when the CTA touches what it deferred: it must run on its own.
+    pub needs_serial: bool,
+    /// Converged schedules: a group stops here for others to catch up.
+    pub until: u32,
+    scratch: mma::Scratch,
+    deferred_pages: Vec<u64>,
+    strict: bool,
+    clock: u64,
+}
+
+/// What an access is, for faults and races.
+#[derive(Clone, Copy)]
+pub(crate) struct At {
+    warp: usize,
+    lane: usize,
+    pc: u32,
+}
+
+impl<'a> Executor<'a> {
+    /// An executor over a view of global memory.
+    pub fn new(
+        kernel: &'a Kernel,
+        geometry: &'a Geometry,
+        options: &'a Options,
+        params: &'a [u8],
+        constants: &'a [u8],
+        global: Overlay<'a>,
+    ) -> Executor<'a> {
+        Executor {
+            kernel,
+            geometry,
+            options,
+            params,
+            constants,
+            global,
+            faults: Faults::new(kernel.place_ids.clone()),
+            counters: Counters::new(kernel.code.len()),
+            defer: false,
+            needs_serial: false,
+            until: u32::MAX,
+            scratch: mma::Scratch::default(),
+            deferred_pages: Vec::new(),
+            strict: options.strict,
+            clock: 0,
+        }
+    }
+
+    /// A thread's place, from its CTA's linear index.
+    pub(crate) fn thread_place(&self, cta: u32, thread: u32) -> ThreadPlace {
+        let [gx, gy, _] = self.geometry.grid;
+        let [bx, by, _] = self.geometry.block;
+        ThreadPlace {
+            cta: [cta % gx, cta / gx % gy, cta / gx / gy],
+            thread: [thread % bx, thread / bx % by, thread / bx / by],
+            warp: thread / 32,
+            lane: thread % 32,
+        }
+    }
+
+    /// Reports a fault of one lane.
+    pub(crate) fn fault(
+        &mut self,
+        cta: &Cta,
+        at: At,
+        kind: FaultKind,
+        address: Option<u64>,
+        message: impl FnOnce() -> String,
+    ) {
+        let thread = self.thread_place(cta.index, at.warp as u32 * 32 + at.lane as u32);
+        self.faults.report(kind, at.pc, u32::MAX, || Fault {
+            kind,
+            pc: at.pc,
+            thread,
+            address,
+            message: message(),
+            others: Vec::new(),
+            count: 1,
+        });
+    }
+
+    /// Reports a fault with other sides; only races are told apart by them.
+    pub(crate) fn fault_with(
+        &mut self,
+        cta: &Cta,
+        at: At,
+        kind: FaultKind,
+        address: Option<u64>,
+        others: Vec<Side>,
+        message: impl FnOnce() -> String,
+    ) {
+        let thread = self.thread_place(cta.index, at.warp as u32 * 32 + at.lane as u32);
+        let other = others.first().filter(|_| crate::report::is_race(kind)).map_or(u32::MAX, |side| side.pc);
+        self.faults.report(kind, at.pc, other, || Fault {
+            kind,
+            pc: at.pc,
+            thread,
+            address,
+            message: message(),
+            others,
+            count: 1,
+        });
+    }
+
+    /// Reports lanes in which a value that decides something is undefined.
+    #[allow(clippy::too_many_arguments)]
+    fn check_defined(
+        &mut self,
+        cta: &Cta,
+        w: usize,
+        slot: Slot,
+        lanes: u32,
+        pc: u32,
+        kind: FaultKind,
+        what: &str,
+    ) {
+        if !self.strict || slot == NONE {
+            return;
+        }
+        let undefined = cta.warps[w].undefined_lanes(slot) & lanes;
+        if undefined != 0 {
+            let at = At { warp: w, lane: undefined.trailing_zeros() as usize, pc };
+            self.fault(cta, at, kind, None, || format!("{what} is not initialised"));
+        }
+    }
+
+    /// Runs a group of a warp for up to `budget` instructions. Groups that it
+    /// splits off, and what is left of it, go back to the warp.
+    pub fn run(&mut self, cta: &mut Cta, w: usize, g: usize, budget: u32) {
+        let kernel = self.kernel;
+        let mut group = cta.warps[w].groups.swap_remove(g);
+        let converge = !self.options.adversarial();
+        let groups = cta.warps[w].groups.len();
+        for step in 0..budget {
+            let pc = group.pc;
+            // Lanes that split off, or that stand ahead, may join again here.
+            if converge && step > 0 && (pc >= self.until || cta.warps[w].groups.len() > groups) {
+                break;
+            }
+            let Some(inst) = kernel.code.get(pc as usize) else {
+                // The decoder ends every body, so this is the end of the kernel.
+                self.exit(cta, w, group.mask, pc);
+                return;
+            };
+            cta.executed += 1;
+            let mut active = group.mask;
+            if inst.guard != NONE {
+                self.check_defined(
+                    cta,
+                    w,
+                    inst.guard,
+                    active,
+                    pc,
+                    FaultKind::UninitializedBranch,
+                    "the guard predicate",
+                );
+                active = cta.warps[w].predicate(inst.guard, inst.guard_not, active);
+            }
+            let counts = &mut self.counters.by_pc[pc as usize];
+            counts.warp_instructions += 1;
+            counts.lane_instructions += u64::from(active.count_ones());
+            match &inst.op {
+                Op::Branch { .. } | Op::BranchTable { .. } | Op::Call { .. } | Op::Return | Op::Exit => {
+                    match self.transfer(cta, w, group, active) {
+                        Some(next) => group = next,
+                        None => return,
+                    }
+                    continue;
+                }
+                Op::Warp { op, mask } => {
+                    if active != 0 {
+                        if active != group.mask {
+                            self.split(cta, w, &mut group, active);
+                        }
+                        match self.synchronise(cta, w, group, op, *mask, inst) {
+                            Some(next) => group = next,
+                            None => return,
+                        }
+                        continue;
+                    }
+                }
+                Op::Barrier(barrier) => {
+                    if active != 0 {
+                        if active != group.mask {
+                            self.split(cta, w, &mut group, active);
+                        }
+                        match self.arrive(cta, w, group, barrier) {
+                            Some(next) => group = next,
+                            None => return,
+                        }
+                        continue;
+                    }
+                }
+                Op::Trap => {
+                    if active != 0 {
+                        let at = At { warp: w, lane: active.trailing_zeros() as usize, pc };
+                        self.fault(cta, at, FaultKind::Trap, None, || "the kernel trapped".to_owned());
+                        cta.aborted = true;
+                        return;
+                    }
+                }
+                Op::Assert { message } => {
+                    if active != 0 {
+                        self.assertion(cta, w, active, pc, *message);
+                        cta.aborted = true;
+                        return;
+                    }
+                }
+                op => {
+                    if active != 0 {
+                        self.lanes(cta, w, active, pc, op, inst.width, inst.shadow);
+                        if cta.aborted {
+                            return;
+                        }
+                    }
+                }
+            }
+            group.pc = pc + 1;
+        }
+        cta.warps[w].groups.push(group);
+    }
+
+    /// Leaves the lanes of `group` outside `keep` to go on after the instruction.
+    fn split(&mut self, cta: &mut Cta, w: usize, group: &mut Group, keep: u32) {
+        let rest = Group {
+            mask: group.mask & !keep,
+            pc: group.pc + 1,
+            stack: group.stack.clone(),
+            state: State::Ready,
+        };
+        group.mask &= keep;
+        cta.warps[w].groups.push(rest);
+    }
+
+    /// An instruction that every lane does for itself.
+    #[allow(clippy::too_many_arguments)]
+    fn lanes(
+        &mut self,
+        cta: &mut Cta,
+        w: usize,
+        active: u32,
+        pc: u32,
+        op: &Op,
+        width: u8,
+        rule: alu::Shadow,
+    ) {
+        let warp = &mut cta.warps[w];
+        let mut result: Lanes = [0; 32];
+        match op {
+            Op::Map1 { f, d, a } => {
+                f(&warp.regs[*a as usize], &mut result);
+                self.finish(warp, *d, [*a, NONE, NONE, NONE], &result, active, width, rule);
+            }
+            Op::Map2 { f, d, a, b } => {
+                f(&warp.regs[*a as usize], &warp.regs[*b as usize], &mut result);
+                self.finish(warp, *d, [*a, *b, NONE, NONE], &result, active, width, rule);
+            }
+            Op::Map3 { f, d, a, b, c } => {
+                f(&warp.regs[*a as usize], &warp.regs[*b as usize], &warp.regs[*c as usize], &mut result);
+                self.finish(warp, *d, [*a, *b, *c, NONE], &result, active, width, rule);
+            }
+            Op::Map4 { f, d, a, b, c, e } => {
+                let regs = &warp.regs;
+                f(
+                    &regs[*a as usize],
+                    &regs[*b as usize],
+                    &regs[*c as usize],
+                    &regs[*e as usize],
+                    &mut result,
+                );
+                self.finish(warp, *d, [*a, *b, *c, *e], &result, active, width, rule);
+            }
+            Op::Convert { f, d, a } => {
+                f.run(&warp.regs[*a as usize], &mut result);
+                self.finish(warp, *d, [*a, NONE, NONE, NONE], &result, active, width, rule);
+            }
+            Op::Convert2 { f, d, a, b } => {
+                f.run(&warp.regs[*a as usize], &warp.regs[*b as usize], &mut result);
+                self.finish(warp, *d, [*a, *b, NONE, NONE], &result, active, width, rule);
+            }
+            Op::Set(set) => self.set_predicate(cta, w, active, set, width),
+            Op::Carry(carry) => {
+                let sources = [carry.a, carry.b, carry.c, if carry.reads { carry.flag } else { NONE }];
+                let mut flags: Lanes = [0; 32];
+                for lane in 0..32 {
+                    let flag = carry.reads && warp.get(carry.flag, lane) != 0;
+                    let (value, out) = (carry.function)(
+                        warp.get(carry.a, lane),
+                        warp.get(carry.b, lane),
+                        warp.get(carry.c, lane),
+                        flag,
+                    );
+                    result[lane] = value;
+                    flags[lane] = out.into();
+                }
+                // The flag first: it has the same sources as the result.
+                if carry.writes {
+                    self.finish(warp, carry.flag, sources, &flags, active, 1, alu::Shadow::Spread);
+                    let sources = [carry.a, carry.b, carry.c, if carry.reads { carry.flag } else { NONE }];
+                    self.finish(warp, carry.dst, sources, &result, active, width, rule);
+                } else {
+                    self.finish(warp, carry.dst, sources, &result, active, width, rule);
+                }
+            }
+            Op::Pack { d, parts, bits } => {
+                let mut undefined = [0u8; 32];
+                let mut any = 0;
+                for (index, part) in parts.iter().enumerate() {
+                    let shift = index as u32 * bits;
+                    let keep = u64::MAX >> (64 - bits);
+                    for (lane, slot) in result.iter_mut().enumerate() {
+                        *slot |= (warp.get(*part, lane) & keep) << shift;
+                    }
+                    any |= warp.undefined_lanes(*part);
+                }
+                if any & active != 0 {
+                    for (index, part) in parts.iter().enumerate() {
+                        for (lane, slot) in undefined.iter_mut().enumerate() {
+                            let bytes = warp.undefined_bytes(*part, lane) & (0xff >> (8 - bits / 8));
+                            *slot |= bytes << (index as u32 * bits / 8);
+                        }
+                    }
+                }
+                warp.write(*d, &result, active);
+                if *d != NONE {
+                    warp.undefined[*d as usize] &= !active;
+                    if any & active != 0 {
+                        for lane in lanes_of(active) {
+                            warp.mark(*d, lane, undefined[lane]);
+                        }
+                    }
+                }
+            }
+            Op::Unpack { parts, a, bits } => {
+                let source = warp.regs[*a as usize];
+                let undefined = warp.undefined_lanes(*a);
+                let bytes: [u8; 32] = std::array::from_fn(|lane| warp.undefined_bytes(*a, lane));
+                for (index, part) in parts.iter().enumerate() {
+                    if *part == NONE {
+                        continue;
+                    }
+                    let shift = index as u32 * bits;
+                    let keep = u64::MAX >> (64 - bits);
+                    for (slot, value) in result.iter_mut().zip(&source) {
+                        *slot = value >> shift & keep;
+                    }
+                    warp.write(*part, &result, active);
+                    warp.undefined[*part as usize] &= !active;
+                    if undefined & active != 0 {
+                        for lane in lanes_of(active) {
+                            warp.mark(*part, lane, bytes[lane] >> (shift / 8) & (0xff >> (8 - bits / 8)));
+                        }
+                    }
+                }
+            }
+            Op::Clock { d, clock } => {
+                // A clock that never stands still: each warp-instruction is a tick.
+                let ticks = self.clock + cta.executed * 4;
+                let value = match clock {
+                    Clock::Clock32 => ticks & 0xffff_ffff,
+                    Clock::ClockHigh => ticks >> 32,
+                    Clock::Clock64 => ticks,
+                };
+                self.finish(warp, *d, [NONE; 4], &[value; 32], active, width, rule);
+            }
+            Op::ActiveMask { d } => self.finish(warp, *d, [NONE; 4], &[active.into(); 32], active, 4, rule),
+            Op::ToGeneric { d, a, base } => {
+                for (slot, value) in result.iter_mut().zip(&warp.regs[*a as usize]) {
+                    *slot = value.wrapping_add(*base);
+                }
+                self.finish(warp, *d, [*a, NONE, NONE, NONE], &result, active, width, rule);
+            }
+            Op::FromGeneric { d, a, base, width: bytes } => {
+                let keep = if *bytes == 4 { 0xffff_ffff } else { u64::MAX };
+                for (slot, value) in result.iter_mut().zip(&warp.regs[*a as usize]) {
+                    *slot = value.wrapping_sub(*base) & keep;
+                }
+                self.finish(warp, *d, [*a, NONE, NONE, NONE], &result, active, width, rule);
+            }
+            Op::IsSpace { d, a, space } => {
+                for (slot, value) in result.iter_mut().zip(&warp.regs[*a as usize]) {
+                    *slot = u64::from(memory::space_of(*value).0 == *space);
+                }
+                self.finish(warp, *d, [*a, NONE, NONE, NONE], &result, active, 1, rule);
+            }
+            Op::Load(load) => self.load(cta, w, active, pc, load),
+            Op::Store(store) => self.store(cta, w, active, pc, store),
+            Op::Atomic(atomic) => self.atomic(cta, w, active, pc, atomic),
+            Op::AsyncCopy(copy) => self.async_copy(cta, w, active, pc, copy),
+            Op::CommitGroup => self.commit_group(cta, w, active),
+            Op::WaitGroup(pending) => self.wait_group(cta, w, active, *pending),
+            Op::CopyLocal { from, to, bytes } => self.copy_local(cta, w, active, *from, *to, *bytes),
+            Op::Fence { cta_only } => self.fence(cta, w, active, *cta_only),
+            Op::Prefetch | Op::Nop => {}
+            Op::Branch { .. }
+            | Op::BranchTable { .. }
+            | Op::Call { .. }
+            | Op::Return
+            | Op::Exit
+            | Op::Trap
+            | Op::Assert { .. }
+            | Op::Barrier(_)
+            | Op::Warp { .. } => {}
+        }
+    }
+
+    fn set_predicate(&mut self, cta: &mut Cta, w: usize, active: u32, set: &SetPredicate, width: u8) {
+        let warp = &mut cta.warps[w];
+        let (a, b) = (&warp.regs[set.a as usize], &warp.regs[set.b as usize]);
+        let (mut low, mut high): (Lanes, Lanes) = ([0; 32], [0; 32]);
+        (set.low)(a, b, &mut low);
+        match set.high {
+            Some(compare) => compare(a, b, &mut high),
+            None => high = low.map(|value| value ^ 1),
+        }
+        let mut combined = NONE;
+        if let Some((how, slot, negate)) = set.combine {
+            combined = slot;
+            let other = &warp.regs[slot as usize];
+            for values in [&mut low, &mut high] {
+                for (value, other) in values.iter_mut().zip(other) {
+                    let other = u64::from((*other != 0) != negate);
+                    *value = match how {
+                        Combine::And => *value & other,
+                        Combine::Or => *value | other,
+                        Combine::Xor => *value ^ other,
+                    };
+                }
+            }
+        }
+        let sources = [set.a, set.b, combined, NONE];
+        if let Some(value) = set.value {
+            let packed = set.high.is_some();
+            let result: Lanes = std::array::from_fn(|lane| {
+                let half = if packed { (high[lane] * value) << 16 } else { 0 };
+                (low[lane] * value) | half
+            });
+            self.finish(warp, set.p, sources, &result, active, width, alu::Shadow::Spread);
+            return;
+        }
+        // p may be a source of q's shadow: remember it before writing.
+        let undefined = sources.iter().fold(0, |any, slot| any | warp.undefined_lanes(*slot)) & active;
+        // A defined predicate may decide the combination by itself.
+        let forced = match set.combine {
+            Some((how @ (Combine::And | Combine::Or), slot, negate)) => {
+                warp.predicate(slot, negate != (how == Combine::And), active) & !warp.undefined_lanes(slot)
+            }
+            _ => 0,
+        };
+        for (slot, values) in [(set.p, &low), (set.q, &high)] {
+            if slot == NONE {
+                continue;
+            }
+            warp.write(slot, values, active);
+            warp.undefined[slot as usize] &= !active;
+            for lane in lanes_of(undefined & !forced) {
+                warp.mark(slot, lane, 1);
+            }
+        }
+    }
+
+    fn assertion(&mut self, cta: &mut Cta, w: usize, active: u32, pc: u32, message: Slot) {
+        let lane = active.trailing_zeros() as usize;
+        let at = At { warp: w, lane, pc };
+        let mut text = String::new();
+        if message != NONE {
+            // The argument is a pointer to a string, kept in local memory.
+            let address = cta.warps[w].get(message, lane);
+            let pointer = self.peek(cta, at, Space::Local, address, 8);
+            for offset in 0..256 {
+                match self.peek(cta, at, Space::Generic, pointer.wrapping_add(offset), 1) as u8 {
+                    0 => break,
+                    byte => text.push(byte as char),
+                }
+            }
+        }
+        self.fault(cta, at, FaultKind::Assert, None, || text);
+    }
+}
+
+/// The lanes of a mask.
+#[inline]
+pub(crate) fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
+    let mut left = mask;
+    std::iter::from_fn(move || {
+        if left == 0 {
+            return None;
+        }
+        let lane = left.trailing_zeros() as usize;
+        left &= left - 1;
+        Some(lane)
+    })
+}

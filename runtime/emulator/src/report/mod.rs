@@ -1,0 +1,204 @@
+//! Faults: what a run did wrong, where, and how it is shown.
+
+mod render;
+
+use std::{collections::HashMap, sync::Arc};
+
+use serde::Serialize;
+
+/// The kinds of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    /// An access outside of every allocation, or past the end of shared, local,
+    /// parameter or constant memory.
+    OutOfBounds,
+    /// An access to a freed allocation.
+    UseAfterFree,
+    /// An address that is not a multiple of the access size.
+    Misaligned,
+    /// An undefined value decides a branch, a guard or a mask.
+    UninitializedBranch,
+    /// An undefined value is used as an address.
+    UninitializedAddress,
+    /// An undefined value is stored to shared or global memory.
+    UninitializedStore,
+    /// Two threads of a warp access shared memory, one writes, nothing orders them.
+    WarpRace,
+    /// The same of two warps.
+    SharedRace,
+    /// Two threads of a CTA race in global memory.
+    GlobalRace,
+    /// Two CTAs race in global memory.
+    CtaRace,
+    /// An access to shared memory that an asynchronous copy is still writing.
+    AsyncInFlight,
+    /// A thread exits with asynchronous copies never waited for.
+    AsyncNotWaited,
+    /// Lanes of a warp meet an aligned barrier at different instructions.
+    BarrierDivergence,
+    /// Threads exited without reaching a barrier that others waited at.
+    BarrierExited,
+    /// A barrier number or thread count that does not exist.
+    BadBarrier,
+    /// Nothing can run and threads still wait.
+    Deadlock,
+    /// A lane is not in its own member mask, or the mask names exited lanes.
+    MemberMask,
+    /// A matrix instruction without all 32 lanes.
+    MissingLanes,
+    /// A shuffle reads a lane that takes no part.
+    ShuffleSource,
+    /// `trap`.
+    Trap,
+    /// A failed `assert`.
+    Assert,
+    /// The run did not end within its limit of instructions.
+    InstructionLimit,
+}
+
+impl FaultKind {
+    /// The name shown in reports.
+    pub fn title(self) -> &'static str {
+        match self {
+            FaultKind::OutOfBounds => "out-of-bounds access",
+            FaultKind::UseAfterFree => "use after free",
+            FaultKind::Misaligned => "misaligned access",
+            FaultKind::UninitializedBranch => "control depends on an uninitialised value",
+            FaultKind::UninitializedAddress => "uninitialised address",
+            FaultKind::UninitializedStore => "uninitialised value stored",
+            FaultKind::WarpRace => "race within a warp",
+            FaultKind::SharedRace => "race in shared memory",
+            FaultKind::GlobalRace => "race in global memory within a CTA",
+            FaultKind::CtaRace => "race in global memory between CTAs",
+            FaultKind::AsyncInFlight => "access to an unfinished asynchronous copy",
+            FaultKind::AsyncNotWaited => "asynchronous copy never waited for",
+            FaultKind::BarrierDivergence => "divergent barrier",
+            FaultKind::BarrierExited => "barrier not reached by all threads",
+            FaultKind::BadBarrier => "bad barrier operand",
+            FaultKind::Deadlock => "deadlock",
+            FaultKind::MemberMask => "wrong member mask",
+            FaultKind::MissingLanes => "matrix instruction without all lanes",
+            FaultKind::ShuffleSource => "shuffle from an inactive lane",
+            FaultKind::Trap => "trap",
+            FaultKind::Assert => "assertion failed",
+            FaultKind::InstructionLimit => "instruction limit reached",
+        }
+    }
+}
+
+/// A thread's place in the launch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ThreadPlace {
+    /// The CTA in the grid.
+    pub cta: [u32; 3],
+    /// The thread in the CTA.
+    pub thread: [u32; 3],
+    /// Its warp.
+    pub warp: u32,
+    /// Its lane.
+    pub lane: u32,
+}
+
+/// The other side of a race, or who waits where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Side {
+    /// The instruction.
+    pub pc: u32,
+    /// The thread.
+    pub thread: ThreadPlace,
+    /// What it did: "wrote", "read", "waits", ...
+    pub what: String,
+}
+
+/// One fault, of all those at the same place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Its kind.
+    pub kind: FaultKind,
+    /// The instruction.
+    pub pc: u32,
+    /// The first thread it happened to.
+    pub thread: ThreadPlace,
+    /// The first address it happened at.
+    pub address: Option<u64>,
+    /// What happened.
+    pub message: String,
+    /// The other sides.
+    pub others: Vec<Side>,
+    /// How often it happened.
+    pub count: u64,
+}
+
+/// The most distinct faults kept.
+pub const MAX_FAULTS: usize = 100;
+
+/// Faults found so far, one for each kind and place: the source line where there
+/// is one, else the instruction; for races the pair of them.
+#[derive(Debug, Default)]
+pub struct Faults {
+    /// In order of discovery.
+    pub list: Vec<Fault>,
+    index: HashMap<(FaultKind, u32, u32), usize>,
+    /// By instruction: the first one with the same source line.
+    places: Arc<[u32]>,
+    /// Faults beyond [`MAX_FAULTS`] places.
+    pub dropped: u64,
+}
+
+impl Faults {
+    /// No faults yet; `places` is [`crate::Kernel::place_ids`].
+    pub fn new(places: Arc<[u32]>) -> Faults {
+        Faults { places, ..Faults::default() }
+    }
+
+    fn key(&self, kind: FaultKind, pc: u32, other_pc: u32) -> (FaultKind, u32, u32) {
+        let place = |pc: u32| self.places.get(pc as usize).copied().unwrap_or(pc);
+        let (a, b) = (place(pc), place(other_pc));
+        // A race is one place whichever side came last.
+        if other_pc == u32::MAX { (kind, a, b) } else { (kind, a.min(b), a.max(b)) }
+    }
+
+    /// Counts a fault of `kind` at `pc` (against `other_pc`, for races); `make`
+    /// builds it when it is the first there.
+    pub fn report(&mut self, kind: FaultKind, pc: u32, other_pc: u32, make: impl FnOnce() -> Fault) {
+        let key = self.key(kind, pc, other_pc);
+        if let Some(at) = self.index.get(&key) {
+            self.list[*at].count += 1;
+        } else if self.list.len() < MAX_FAULTS {
+            self.index.insert(key, self.list.len());
+            self.list.push(make());
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// Adds the faults of a later part of the run.
+    pub fn merge(&mut self, later: Faults) {
+        for fault in later.list {
+            let other = fault.others.first().filter(|_| is_race(fault.kind)).map_or(u32::MAX, |side| side.pc);
+            let key = self.key(fault.kind, fault.pc, other);
+            if let Some(at) = self.index.get(&key) {
+                self.list[*at].count += fault.count;
+            } else if self.list.len() < MAX_FAULTS {
+                self.index.insert(key, self.list.len());
+                self.list.push(fault);
+            } else {
+                self.dropped += fault.count;
+            }
+        }
+        self.dropped += later.dropped;
+    }
+}
+
+/// Whether faults of a kind have two sides that dedupe as a pair.
+pub fn is_race(kind: FaultKind) -> bool {
+    matches!(
+        kind,
+        FaultKind::WarpRace
+            | FaultKind::SharedRace
+            | FaultKind::GlobalRace
+            | FaultKind::CtaRace
+            | FaultKind::AsyncInFlight
+    )
+}
