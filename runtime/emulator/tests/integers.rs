@@ -376,6 +376,24 @@ fn moves_pack_and_unpack() {
 }
 
 #[test]
+fn packed_saturation() {
+    let rows = triples(&ints(32).into_iter().step_by(2).collect::<Vec<_>>());
+    let clamp = |v: u64, low: i128, high: i128| sext(v, 32).clamp(low, high);
+    check("cvt.pack.sat.s16.s32 %d, %a, %b;", T::W, [T::W; 3], &rows, |a, b, _| {
+        cut(clamp(a, -32768, 32767), 16) << 16 | cut(clamp(b, -32768, 32767), 16)
+    });
+    check("cvt.pack.sat.u16.s32 %d, %a, %b;", T::W, [T::W; 3], &rows, |a, b, _| {
+        cut(clamp(a, 0, 65535), 16) << 16 | cut(clamp(b, 0, 65535), 16)
+    });
+    check("cvt.pack.sat.s8.s32.b32 %d, %a, %b, %c;", T::W, [T::W; 3], &rows, |a, b, c| {
+        (c & 0xffff) << 16 | cut(clamp(a, -128, 127), 8) << 8 | cut(clamp(b, -128, 127), 8)
+    });
+    check("cvt.pack.sat.u8.s32.b32 %d, %a, %b, %c;", T::W, [T::W; 3], &rows, |a, b, c| {
+        (c & 0xffff) << 16 | cut(clamp(a, 0, 255), 8) << 8 | cut(clamp(b, 0, 255), 8)
+    });
+}
+
+#[test]
 fn unknown_instructions_are_named_with_their_line() {
     let error = |line: &str| {
         let text = format!(

@@ -109,6 +109,10 @@ impl Executor<'_> {
             Space::Param => self.params.len() as u64,
             Space::Const => self.constants.len() as u64,
             _ => match self.global.locate(address, bytes) {
+                Ok((allocation, _)) if write && self.global.read_only(allocation) => {
+                    self.bad_global(cta, at, address, bytes, write, BadAddress::ReadOnly);
+                    return false;
+                }
                 Ok(_) => return true,
                 Err(bad) => {
                     self.bad_global(cta, at, address, bytes, write, bad);
@@ -143,6 +147,7 @@ impl Executor<'_> {
         let kind = match bad {
             BadAddress::OutOfBounds => FaultKind::OutOfBounds,
             BadAddress::Freed => FaultKind::UseAfterFree,
+            BadAddress::ReadOnly => FaultKind::ReadOnly,
         };
         self.fault(cta, at, kind, Some(address), || {
             format!("{verb} of {bytes} bytes at {address:#x}, {nearest}")
@@ -187,7 +192,8 @@ impl Executor<'_> {
                     self.needs_serial = true;
                 }
                 let mut undefined = 0;
-                if self.strict {
+                // Nobody writes read-only memory, and it is wholly defined.
+                if self.strict && !self.global.read_only(allocation) {
                     self.race(cta, at, space, address, bytes, access);
                     if let Some(page) = self.global.page_mut(address, allocation, offset) {
                         let bit = (offset % PAGE) as usize;

@@ -15,6 +15,8 @@ pub enum FaultKind {
     OutOfBounds,
     /// An access to a freed allocation.
     UseAfterFree,
+    /// A write to memory that kernels may only read.
+    ReadOnly,
     /// An address that is not a multiple of the access size.
     Misaligned,
     /// An undefined value decides a branch, a guard or a mask.
@@ -63,6 +65,7 @@ impl FaultKind {
         match self {
             FaultKind::OutOfBounds => "out-of-bounds access",
             FaultKind::UseAfterFree => "use after free",
+            FaultKind::ReadOnly => "write to read-only memory",
             FaultKind::Misaligned => "misaligned access",
             FaultKind::UninitializedBranch => "control depends on an uninitialised value",
             FaultKind::UninitializedAddress => "uninitialised address",
