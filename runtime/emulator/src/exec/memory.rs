@@ -400,7 +400,8 @@ impl Executor<'_> {
         write: bool,
     ) -> Option<(Space, u64)> {
         let (space, local) = if space == Space::Generic { space_of(address) } else { (space, address) };
-        if local % align != 0 {
+        // Access sizes are powers of two.
+        if local & (align - 1) != 0 {
             let verb = if write { "write" } else { "read" };
             self.fault(cta, at, FaultKind::Misaligned, Some(address), || {
                 format!("{verb} of {bytes} bytes at {address:#x}, which is not a multiple of {align}")
@@ -421,6 +422,12 @@ impl Executor<'_> {
             "the address",
         );
         let total = u64::from(load.bytes) * load.dst.len() as u64;
+        if load.space == Space::Shared
+            && load.order == Order::Weak
+            && self.load_words(cta, w, active, pc, load)
+        {
+            return;
+        }
         let access = access_of(load.order, false);
         let (mut global, mut shared) = (Addresses::new(), Addresses::new());
         let mut local = 0;
@@ -457,6 +464,59 @@ impl Executor<'_> {
         self.count_global(pc, global.as_slice(), total);
         self.count_shared(pc, shared.as_slice(), total);
         self.counters.by_pc[pc as usize].local_bytes += local;
+    }
+
+    /// The frequent plain load of 32-bit words from shared memory, when nothing is
+    /// wrong with any lane's address; false leaves it to [`Executor::load`].
+    fn load_words(&mut self, cta: &mut Cta, w: usize, active: u32, pc: u32, load: &Load) -> bool {
+        if load.bytes != 4 || load.widths.iter().any(|width| *width != 4) {
+            return false;
+        }
+        let total = 4 * load.dst.len() as u64;
+        let size = cta.shared.len() as u64;
+        let mut places = Addresses::new();
+        for lane in lanes_of(active) {
+            let place = cta.warps[w].get(load.address.base, lane).wrapping_add_signed(load.address.offset);
+            if place & (total - 1) != 0 || place >= size || size - place < total {
+                return false;
+            }
+            places.push(place);
+        }
+        let Cta { warps, clocks, shared, shared_defined, shared_shadow, .. } = cta;
+        let warp = &mut warps[w];
+        let mut conflicts = Vec::new();
+        for (lane, place) in lanes_of(active).zip(places.as_slice()) {
+            let thread = (w * 32 + lane) as u32;
+            for (index, slot) in load.dst.iter().enumerate() {
+                let element = place + 4 * index as u64;
+                let mut undefined = 0;
+                if self.strict
+                    && let Some(clock) = clocks.get(thread as usize)
+                {
+                    let record = Record::new(thread, clock.epoch, clock.clock, pc, 0xf, Access::Read);
+                    let ordered = |old: &Record| clock.knows_local(old, old.thread == thread, old.thread);
+                    let found = shared_shadow.access((element / 4) as u32, record, Access::Read, ordered);
+                    if let Some(conflict) = found {
+                        conflicts.push((lane, element, conflict));
+                    }
+                    undefined = undefined_of(shared_defined, element, 4);
+                }
+                if *slot != NONE {
+                    warp.set_with(*slot, lane, little_endian(shared, element, 4), undefined);
+                }
+            }
+        }
+        for (lane, element, conflict) in conflicts {
+            let at = At { warp: w, lane, pc };
+            self.report_race(cta, at, Space::Shared, element, Access::Read, &conflict);
+        }
+        if cta.flying > 0 {
+            for (lane, place) in lanes_of(active).zip(places.as_slice()) {
+                self.check_flight(cta, At { warp: w, lane, pc }, *place, total, false);
+            }
+        }
+        self.count_shared(pc, places.as_slice(), total);
+        true
     }
 
     pub(super) fn store(&mut self, cta: &mut Cta, w: usize, active: u32, pc: u32, store: &Store) {
