@@ -61,14 +61,14 @@ fn outputs_to_files_and_comparison() {
     let file = foreign("kernels.ptx");
     let args = ["--kernel", "collatz", "--arg", "u32:iota:32", "--arg", "u32:zero:32", "--no-counters"];
     let run = |extra: &[&str]| emu(&[&[file.as_str()], &args[..], extra].concat());
-    assert_eq!(run(&["--arg", "i32=32", "--check-out", &path]).0, 0);
+    assert_eq!(run(&["--arg", "i32=32", "--write-out", &path]).0, 0);
     let mut steps = fs::read(&path).unwrap();
     assert_eq!((steps.len(), steps[4 * 27]), (128, 111));
-    let (code, out, _) = run(&["--arg", "i32=32", "--expect", &format!("1:{path}"), "--schedules", "3"]);
+    let (code, out, _) = run(&["--arg", "i32=32", "--check-out", &format!("1:{path}"), "--schedules", "3"]);
     assert_eq!((code, out.matches("argument 1 equals").count()), (0, 3), "{out}");
     steps[12] ^= 1;
     fs::write(&path, steps).unwrap();
-    let (code, out, _) = run(&["--arg", "i32=32", "--expect", &path]);
+    let (code, out, _) = run(&["--arg", "i32=32", "--check-out", &path]);
     assert!(code == 1 && out.contains("at byte 12"), "{out}");
     fs::remove_dir_all(folder).unwrap();
 }

@@ -178,7 +178,8 @@ impl<'m, 's> Decoder<'m, 's> {
                 Some(offset) if used <= MAX_PARAM_BYTES => offset as u32,
                 _ => return error(self.file, variable.pos, "the parameters take more than 32764 bytes"),
             };
-            self.define(variable.name, Symbol::Param(offset));
+            self.pos = variable.pos;
+            self.define(variable.name, Symbol::Param(offset))?;
             params.push(Param {
                 name: variable.name.to_owned(),
                 ty: variable.ty.to_owned(),
@@ -189,9 +190,11 @@ impl<'m, 's> Decoder<'m, 's> {
         Ok((params, used as u32))
     }
 
-    fn define(&mut self, name: &str, symbol: Symbol) {
-        if let Some(scope) = self.scopes.last_mut() {
-            scope.names.insert(name.to_owned(), symbol);
+    fn define(&mut self, name: &str, symbol: Symbol) -> Result<(), PtxError> {
+        let Some(scope) = self.scopes.last_mut() else { return Ok(()) };
+        match scope.names.insert(name.to_owned(), symbol) {
+            None => Ok(()),
+            Some(_) => self.fail(format!("`{name}` is declared twice")),
         }
     }
 
@@ -255,7 +258,7 @@ impl<'m, 's> Decoder<'m, 's> {
                 scope.ranges.push(range);
             }
         } else if variable.vector == 1 {
-            self.define(variable.name, Symbol::Register(Register { slot: first, ty }));
+            self.define(variable.name, Symbol::Register(Register { slot: first, ty }))?;
         } else if variable.range.is_some() {
             return self.fail("ranges of vector registers are not supported");
         } else {
@@ -266,7 +269,7 @@ impl<'m, 's> Decoder<'m, 's> {
                 self.define(
                     &format!("{}.{component}", variable.name),
                     Symbol::Register(Register { slot, ty }),
-                );
+                )?;
             }
         }
         Ok(())
@@ -291,8 +294,7 @@ impl<'m, 's> Decoder<'m, 's> {
         match layout::place(used, bytes, align.max(1)) {
             Some(address) if *used <= limit => {
                 let dynamic = variable.external && space == Space::Shared;
-                self.define(variable.name, Symbol::Variable { space, address, dynamic });
-                Ok(())
+                self.define(variable.name, Symbol::Variable { space, address, dynamic })
             }
             _ => self.fail(format!("`{}` does not fit: the space has {limit} bytes", variable.name)),
         }
@@ -305,7 +307,8 @@ impl<'m, 's> Decoder<'m, 's> {
                 let label = self.labels.len() as u32;
                 self.labels.push(None);
                 self.label_names.push((*pos, (*name).to_owned()));
-                self.define(name, Symbol::Label(label));
+                self.pos = *pos;
+                self.define(name, Symbol::Label(label))?;
             }
         }
         let mut last_label = None;
@@ -726,7 +729,7 @@ impl<'m, 's> Decoder<'m, 's> {
                     Symbol::Variable { space: Space::Local, address: address.into(), dynamic: false }
                 }
             };
-            self.define(variable.name, symbol);
+            self.define(variable.name, symbol)?;
         }
         self.function_body(function)?;
         self.scopes.pop();
