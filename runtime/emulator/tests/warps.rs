@@ -312,6 +312,9 @@ fn limits_are_checked_at_launch() {
     wrong(launch(".reqntid 32, 2", 16, 64, 0), "`.reqntid [32, 2, 1]`");
     wrong(launch(".maxnreg 128", 16, 1024, 0), "`.maxnreg` times the threads");
     wrong(launch("", 16, 0, 0), "extent of 0");
+    wrong(launch("", 16, u32::MAX, 0), "the number of threads is 4294967295");
+    let most = ".maxntid 4294967295, 4294967295, 4294967295";
+    assert_eq!(launch(most, 16, 64, 0), Ok(()));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The most registers of a kernel, constants included.
-const MAX_SLOTS: u64 = 1 << 20;
+const MAX_SLOTS: u64 = 1 << 16;
 /// Parameters of a kernel may take this many bytes.
 const MAX_PARAM_BYTES: u64 = 32764;
 /// The most local memory of a thread.
