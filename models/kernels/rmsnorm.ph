@@ -7,3 +7,12 @@ kernel rmsnorm(X: tensor<f32>[N, E], W: tensor<f32>[E], Y: tensor<f32>[N, E], ep
   let scale = rsqrt(sum(x * x, 0) / f32(E) + eps)
   Y[n, :] = x * scale * W[:]
 }
+
+// The same, added to what Y holds: the residual stream.
+@grid(N)
+kernel rmsnorm_add(X: tensor<f32>[N, E], W: tensor<f32>[E], Y: tensor<f32>[N, E], eps: f32) {
+  let n = program_id(0)
+  let x = X[n, :]
+  let scale = rsqrt(sum(x * x, 0) / f32(E) + eps)
+  Y[n, :] += x * scale * W[:]
+}

@@ -8,8 +8,8 @@
 //!                                      phobos.yield %h
 //!                                    }
 //! ```
-//! An elementwise tile is computed inside its consumer when that is its only user,
-//! is elementwise, in the same block and of the same shape. Splats, iotas and
+//! An elementwise tile is computed inside a map when all its users are in that map, in
+//! the same block and of the same shape. Splats, iotas and
 //! stretches are free and are repeated in every map that uses them. Everything else
 //! (dot, reduce, loads, stores, loop-carried values) takes whole tiles.
 //! Test: lit-tests/passes/fuse.mlir.
@@ -36,11 +36,13 @@ pub(crate) const PASS: Pass = Pass {
 };
 
 fn run<'c>(kernel: Op<'c>, _options: &Options<'_>) -> Result<(), PassError> {
+    for op in ir::collect(kernel) {
+        splat_constant(op)?;
+    }
     let all = ir::collect(kernel);
-    let elementwise: Vec<Op<'c>> = all.iter().copied().filter(|op| is_elementwise(*op)).collect();
-    let inlined: BTreeSet<usize> =
-        elementwise.iter().filter(|op| inlines_into_user(**op)).map(|op| ir::op_key(*op)).collect();
-    for root in elementwise.iter().filter(|op| !inlined.contains(&ir::op_key(**op))) {
+    let roots = find_roots(&all);
+    let inlined: BTreeSet<usize> = roots.iter().filter(|(op, root)| op != root).map(|(op, _)| *op).collect();
+    for root in all.iter().filter(|op| roots.get(&ir::op_key(**op)) == Some(&ir::op_key(**op))) {
         make_map(*root, &inlined)?;
     }
     // Uses come after definitions, so one sweep backwards finds everything unused.
@@ -53,14 +55,43 @@ fn run<'c>(kernel: Op<'c>, _options: &Options<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// Whether the result is computed inside its only user.
-fn inlines_into_user(op: Op<'_>) -> bool {
-    let Some((result, tile)) = tile_result(op) else { return false };
-    let users: BTreeSet<usize> = ir::users(result).into_iter().map(ir::op_key).collect();
-    let Some(user) = ir::users(result).into_iter().next().filter(|_| users.len() == 1) else { return false };
-    is_elementwise(user)
-        && user.block() == op.block()
-        && tile_result(user).is_some_and(|(_, user_tile)| user_tile.dims == tile.dims)
+/// `arith.constant dense<v>` => `phobos.splat` of v. Folding makes such tiles.
+fn splat_constant<'c>(op: Op<'c>) -> Result<(), PassError> {
+    let (Some(element), Some((result, tile))) = (ir::constant_splat(op), tile_result(op)) else {
+        return Ok(());
+    };
+    let builder = Builder::before(op)?;
+    let scalar = builder.value("arith.constant", &[], tile.element, &[("value", element)])?;
+    ir::replace_uses(result, builder.value("phobos.splat", &[scalar], result.r#type(), &[])?);
+    ir::erase(op);
+    Ok(())
+}
+
+/// For every elementwise operation the one whose map computes it: itself, or the map
+/// that all its users are in.
+fn find_roots(all: &[Op<'_>]) -> BTreeMap<usize, usize> {
+    let mut roots = BTreeMap::new();
+    // Users come after definitions: backwards, the users' roots are known.
+    for op in all.iter().rev().filter(|op| is_elementwise(**op)) {
+        let root = common_root(*op, &roots).unwrap_or(ir::op_key(*op));
+        roots.insert(ir::op_key(*op), root);
+    }
+    roots
+}
+
+fn common_root(op: Op<'_>, roots: &BTreeMap<usize, usize>) -> Option<usize> {
+    let (result, tile) = tile_result(op)?;
+    let mut common = None;
+    for user in ir::users(result) {
+        let root = *roots.get(&ir::op_key(user))?;
+        let same_loop =
+            user.block() == op.block() && tile_result(user).is_some_and(|(_, other)| other.dims == tile.dims);
+        if !same_loop || common.is_some_and(|common| common != root) {
+            return None;
+        }
+        common = Some(root);
+    }
+    common
 }
 
 /// Builds the map of `root` before it and moves its uses there.

@@ -19,6 +19,8 @@ static SmallVector<Attribute> dimsOf(RankedTensorType tile) {
   return dims;
 }
 
+static MemoryTensorType memory(Value tensor) { return llvm::cast<MemoryTensorType>(tensor.getType()); }
+
 static bool isOne(Attribute dim) {
   auto number = llvm::dyn_cast<IntegerAttr>(dim);
   return number && number.getInt() == 1;
@@ -100,14 +102,14 @@ LogicalResult DimOp::verify() {
 }
 
 LogicalResult LoadOp::verify() {
-  if (getOther() && getOther().getType() != getTensor().getType().getElementType())
+  if (getOther() && getOther().getType() != memory(getTensor()).getElementType())
     return emitOpError() << "`else` value of type " << getOther().getType() << " for elements of type "
-                         << getTensor().getType().getElementType();
-  return verifyAccess(*this, getTensor().getType(), getOffsets().size(), getResult().getType(), getValid().size());
+                         << memory(getTensor()).getElementType();
+  return verifyAccess(*this, memory(getTensor()), getOffsets().size(), getResult().getType(), getValid().size());
 }
 
 LogicalResult StoreOp::verify() {
-  return verifyAccess(*this, getTensor().getType(), getOffsets().size(), getValue().getType(), getValid().size());
+  return verifyAccess(*this, memory(getTensor()), getOffsets().size(), getValue().getType(), getValid().size());
 }
 
 static LogicalResult verifyScalarAccess(Operation *op, MemoryTensorType tensor, size_t offsets, Type scalar) {
@@ -119,12 +121,16 @@ static LogicalResult verifyScalarAccess(Operation *op, MemoryTensorType tensor, 
 }
 
 LogicalResult LoadScalarOp::verify() {
-  return verifyScalarAccess(*this, getTensor().getType(), getOffsets().size(), getResult().getType());
+  return verifyScalarAccess(*this, memory(getTensor()), getOffsets().size(), getResult().getType());
 }
 
 LogicalResult StoreScalarOp::verify() {
-  return verifyScalarAccess(*this, getTensor().getType(), getOffsets().size(), getValue().getType());
+  return verifyScalarAccess(*this, memory(getTensor()), getOffsets().size(), getValue().getType());
 }
+
+LogicalResult SplatOp::verify() { return verifyTile(*this, getResult().getType()); }
+
+LogicalResult UndefOp::verify() { return verifyTile(*this, getResult().getType()); }
 
 LogicalResult IotaOp::verify() {
   RankedTensorType tile = getResult().getType();
@@ -177,6 +183,9 @@ static LogicalResult verifySlice(Operation *op, RankedTensorType whole, size_t o
     return op->emitOpError() << "slice " << slice << " at " << offsets << " offsets of " << whole;
   if (slice.getElementType() != whole.getElementType())
     return op->emitOpError() << "slice " << slice << " differs in element from " << whole;
+  for (int64_t axis = 0; axis < whole.getRank(); ++axis)
+    if (!whole.isDynamicDim(axis) && !slice.isDynamicDim(axis) && slice.getDimSize(axis) > whole.getDimSize(axis))
+      return op->emitOpError() << "slice " << slice << " is longer than " << whole << " on axis " << axis;
   return verifyTile(op, slice);
 }
 
@@ -185,6 +194,8 @@ LogicalResult ExtractOp::verify() {
 }
 
 LogicalResult InsertOp::verify() {
+  if (!getValid().empty() && getValid().size() != getOffsets().size())
+    return emitOpError() << "has " << getValid().size() << " valid extents for " << getOffsets().size() << " axes";
   return verifySlice(*this, getDest().getType(), getOffsets().size(), getValue().getType());
 }
 
@@ -214,24 +225,47 @@ LogicalResult DotOp::verify() {
   return verifyTile(*this, acc);
 }
 
+// `result` is `input` with the axis reduced to extent 1; the element is the caller's business.
+static LogicalResult verifyReduced(Operation *op, RankedTensorType input, uint64_t axis, RankedTensorType result,
+                                   size_t valid) {
+  SmallVector<Attribute> expected = dimsOf(input);
+  if (axis >= expected.size())
+    return op->emitOpError() << "axis " << axis << " of a tile of rank " << expected.size();
+  expected[axis] = Builder(op->getContext()).getI64IntegerAttr(1);
+  if (expected != dimsOf(result))
+    return op->emitOpError() << result << " is not " << input << " with axis " << axis << " reduced to 1";
+  if (valid != 0 && valid != expected.size())
+    return op->emitOpError() << "has " << valid << " valid extents for " << expected.size() << " axes";
+  return verifyTile(op, result);
+}
+
 LogicalResult ReduceOp::verify() {
-  SmallVector<Attribute> expected = dimsOf(getInput().getType());
-  if (getAxis() >= expected.size())
-    return emitOpError() << "axis " << getAxis() << " of a tile of rank " << expected.size();
-  expected[getAxis()] = Builder(getContext()).getI64IntegerAttr(1);
-  if (expected != dimsOf(getResult().getType()) ||
-      getInput().getType().getElementType() != getResult().getType().getElementType())
-    return emitOpError() << getResult().getType() << " is not " << getInput().getType() << " with axis " << getAxis()
-                         << " reduced to 1";
-  if (!getValid().empty() && getValid().size() != expected.size())
-    return emitOpError() << "has " << getValid().size() << " valid extents for " << expected.size() << " axes";
-  return verifyTile(*this, getResult().getType());
+  if (getInput().getType().getElementType() != getResult().getType().getElementType())
+    return emitOpError() << "changes the element from " << getInput().getType().getElementType() << " to "
+                         << getResult().getType().getElementType();
+  return verifyReduced(*this, getInput().getType(), getAxis(), getResult().getType(), getValid().size());
+}
+
+LogicalResult ArgReduceOp::verify() {
+  if (!getResult().getType().getElementType().isSignlessInteger(32))
+    return emitOpError() << "gives i32 positions, not " << getResult().getType().getElementType();
+  return verifyReduced(*this, getInput().getType(), getAxis(), getResult().getType(), getValid().size());
 }
 
 LogicalResult ScanOp::verify() {
   if (static_cast<int64_t>(getAxis()) >= getInput().getType().getRank())
     return emitOpError() << "axis " << getAxis() << " of a tile of rank " << getInput().getType().getRank();
+  if (!getValid().empty() && static_cast<int64_t>(getValid().size()) != getInput().getType().getRank())
+    return emitOpError() << "has " << getValid().size() << " valid extents for " << getInput().getType().getRank()
+                         << " axes";
   return verifyTile(*this, getResult().getType());
+}
+
+LogicalResult LaneOp::verify() {
+  int64_t rank = (*this)->getParentOfType<MapOp>().getResult().getType().getRank();
+  if (static_cast<int64_t>(getAxis()) >= rank)
+    return emitOpError() << "axis " << getAxis() << " of a map of rank " << rank;
+  return success();
 }
 
 LogicalResult MapOp::verify() {

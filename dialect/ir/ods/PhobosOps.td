@@ -20,6 +20,9 @@ class Phobos_Op<string mnemonic, list<Trait> traits = []> : Op<Phobos_Dialect, m
 
 def Tile : Type<CPred<"::llvm::isa<::mlir::RankedTensorType>($_self)">, "tile (a ranked tensor)", "::mlir::RankedTensorType">;
 
+// Any type to C++: of a class that it knows the printer would leave out the name, `<[M], f32>`.
+def Tensor : Type<CPred<"::llvm::isa<::phobos::MemoryTensorType>($_self)">, "!phobos.tensor">;
+
 def Phobos_ReduceKind : I32EnumAttr<"ReduceKind", "what a reduction or scan combines", [
     I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Prod", 1, "prod">,
     I32EnumAttrCase<"Max", 2, "max">, I32EnumAttrCase<"Min", 3, "min">,
@@ -94,7 +97,7 @@ def Phobos_LoadOp : Phobos_Op<"load", [AttrSizedOperandSegments]> {
     that starts before 0 is wholly invalid. One offset per axis of the tensor; the
     tile has the tensor's rank and element.
   }];
-  let arguments = (ins Arg<Phobos_TensorType, "", [MemRead]>:$tensor, Variadic<Index>:$offsets,
+  let arguments = (ins Arg<Tensor, "", [MemRead]>:$tensor, Variadic<Index>:$offsets,
       Optional<AnyType>:$other, Variadic<Index>:$valid);
   let results = (outs Tile:$result);
   let assemblyFormat = [{
@@ -106,7 +109,7 @@ def Phobos_LoadOp : Phobos_Op<"load", [AttrSizedOperandSegments]> {
 
 def Phobos_StoreOp : Phobos_Op<"store", [AttrSizedOperandSegments]> {
   let summary = "write the valid lanes of a tile to a tensor";
-  let arguments = (ins Tile:$value, Arg<Phobos_TensorType, "", [MemWrite]>:$tensor,
+  let arguments = (ins Tile:$value, Arg<Tensor, "", [MemWrite]>:$tensor,
       Variadic<Index>:$offsets, Variadic<Index>:$valid);
   let assemblyFormat = [{
     $value `,` $tensor `[` $offsets `]` (`valid` `[` $valid^ `]`)? attr-dict `:` type($value) `,` type($tensor)
@@ -116,7 +119,7 @@ def Phobos_StoreOp : Phobos_Op<"store", [AttrSizedOperandSegments]> {
 
 def Phobos_LoadScalarOp : Phobos_Op<"load_scalar", []> {
   let summary = "read one element; 0 outside the tensor";
-  let arguments = (ins Arg<Phobos_TensorType, "", [MemRead]>:$tensor, Variadic<Index>:$offsets);
+  let arguments = (ins Arg<Tensor, "", [MemRead]>:$tensor, Variadic<Index>:$offsets);
   let results = (outs AnyType:$result);
   let assemblyFormat = "$tensor `[` $offsets `]` attr-dict `:` type($tensor) `->` type($result)";
   let hasVerifier = 1;
@@ -124,7 +127,7 @@ def Phobos_LoadScalarOp : Phobos_Op<"load_scalar", []> {
 
 def Phobos_StoreScalarOp : Phobos_Op<"store_scalar", []> {
   let summary = "write one element; nothing outside the tensor";
-  let arguments = (ins AnyType:$value, Arg<Phobos_TensorType, "", [MemWrite]>:$tensor, Variadic<Index>:$offsets);
+  let arguments = (ins AnyType:$value, Arg<Tensor, "", [MemWrite]>:$tensor, Variadic<Index>:$offsets);
   let assemblyFormat = "$value `,` $tensor `[` $offsets `]` attr-dict `:` type($value) `,` type($tensor)";
   let hasVerifier = 1;
 }
@@ -140,12 +143,14 @@ def Phobos_SplatOp : Phobos_Op<"splat", [Pure,
   let arguments = (ins AnyType:$value);
   let results = (outs Tile:$result);
   let assemblyFormat = "$value attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 def Phobos_UndefOp : Phobos_Op<"undef", [Pure]> {
   let summary = "a tile declared without a value";
   let results = (outs Tile:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 def Phobos_IotaOp : Phobos_Op<"iota", [Pure]> {
@@ -192,11 +197,17 @@ def Phobos_ExtractOp : Phobos_Op<"extract", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Phobos_InsertOp : Phobos_Op<"insert", [Pure, AllTypesMatch<["dest", "result"]>]> {
+def Phobos_InsertOp : Phobos_Op<"insert", [Pure, AttrSizedOperandSegments, AllTypesMatch<["dest", "result"]>]> {
   let summary = "a tile with one slice replaced";
-  let arguments = (ins Tile:$value, Tile:$dest, Variadic<Index>:$offsets);
+  let description = [{
+    Lanes of `value` beyond `valid` become 0 in the result, whose validity is that of
+    `dest`.
+  }];
+  let arguments = (ins Tile:$value, Tile:$dest, Variadic<Index>:$offsets, Variadic<Index>:$valid);
   let results = (outs Tile:$result);
-  let assemblyFormat = "$value `into` $dest `[` $offsets `]` attr-dict `:` type($value) `into` type($dest)";
+  let assemblyFormat = [{
+    $value `into` $dest `[` $offsets `]` (`valid` `[` $valid^ `]`)? attr-dict `:` type($value) `into` type($dest)
+  }];
   let hasVerifier = 1;
 }
 
@@ -238,6 +249,21 @@ def Phobos_ReduceOp : Phobos_Op<"reduce", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Phobos_ArgReduceOp : Phobos_Op<"arg_reduce", [Pure]> {
+  let summary = "the position of the largest (or smallest) valid lane along an axis";
+  let description = [{
+    The first of equals; a NaN wins. The axis keeps extent 1; without valid lanes the
+    position is 0.
+  }];
+  let arguments = (ins Tile:$input, ConfinedAttr<I64Attr, [IntNonNegative]>:$axis, Variadic<Index>:$valid,
+      UnitAttr:$smallest);
+  let results = (outs Tile:$result);
+  let assemblyFormat = [{
+    (`smallest` $smallest^)? $input `axis` $axis (`valid` `[` $valid^ `]`)? attr-dict `:` type($input) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
 def Phobos_ScanOp : Phobos_Op<"scan", [Pure, AllTypesMatch<["input", "result"]>]> {
   let summary = "running combination along an axis, inclusive";
   let arguments = (ins Phobos_ReduceKindAttr:$kind, Tile:$input,
@@ -268,6 +294,7 @@ def Phobos_LaneOp : Phobos_Op<"lane", [Pure, HasParent<"MapOp">]> {
   let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$axis);
   let results = (outs AnySignlessInteger:$result);
   let assemblyFormat = "$axis attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 def Phobos_YieldOp : Phobos_Op<"yield", [Pure, Terminator, ReturnLike, HasParent<"MapOp">]> {

@@ -4,14 +4,16 @@
 use std::{
     cell::RefCell,
     ffi::{CString, c_char, c_int, c_void},
+    fmt,
     rc::Rc,
+    sync::Once,
 };
 
 use melior::{
     Context,
     diagnostic::DiagnosticSeverity,
     dialect::DialectRegistry,
-    ir::Module,
+    ir::{Location, Module},
     pass::PassManager,
     utility::{parse_pass_pipeline, register_all_dialects, register_all_llvm_translations},
 };
@@ -31,18 +33,43 @@ pub fn new_context() -> Context {
     context
 }
 
-/// An error of MLIR: the diagnostics it gave, one per line.
+/// Registers MLIR's own passes by name, once per process. phobos-opt does so itself.
+pub fn register_mlir_passes() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(melior::utility::register_all_passes);
+}
+
+/// An error that MLIR reported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// File, line and column, from 1.
+    pub place: Option<(String, usize, usize)>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((file, line, column)) = &self.place {
+            write!(f, "{file}:{line}:{column}: ")?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// A pipeline failed: what was reported.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct MlirError(pub String);
+#[error("{}", .0.iter().map(Report::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct MlirError(pub Vec<Report>);
 
 /// Runs `work` and returns what it reported as errors beside its result.
-pub fn with_diagnostics<T>(context: &Context, work: impl FnOnce() -> T) -> (T, Vec<String>) {
+pub fn with_diagnostics<T>(context: &Context, work: impl FnOnce() -> T) -> (T, Vec<Report>) {
     let messages = Rc::new(RefCell::new(Vec::new()));
     let sink = messages.clone();
     let handler = context.attach_diagnostic_handler(move |diagnostic| {
         if matches!(diagnostic.severity(), DiagnosticSeverity::Error) {
-            sink.borrow_mut().push(format!("{}: {diagnostic}", diagnostic.location()));
+            let place = file_line_column(diagnostic.location());
+            sink.borrow_mut().push(Report { place, message: diagnostic.to_string() });
         }
         true
     });
@@ -65,8 +92,22 @@ pub fn run_pipeline<'c>(
         manager.run(module)
     });
     result.map_err(|error| {
-        MlirError(if messages.is_empty() { format!("{error} in {pipeline}") } else { messages.join("\n") })
+        let unsaid =
+            || vec![Report { place: None, message: format!("internal error: {error} in {pipeline}") }];
+        MlirError(if messages.is_empty() { unsaid() } else { messages })
     })
+}
+
+/// The file, line and column of a location that has them.
+pub fn file_line_column(location: Location<'_>) -> Option<(String, usize, usize)> {
+    if !location.is_file_line_col_range() {
+        return None;
+    }
+    let file = location.file_line_col_range_filename();
+    let file = file.as_string_ref().as_str().unwrap_or("?").to_owned();
+    let (line, column) =
+        (location.file_line_col_range_start_line(), location.file_line_col_range_start_column());
+    Some((file, line, column))
 }
 
 /// Runs the mlir-opt driver over the process's arguments and returns the exit code.

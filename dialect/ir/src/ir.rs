@@ -6,8 +6,8 @@ use std::{cell::RefCell, collections::BTreeMap};
 use melior::{
     Context, ContextRef, StringRef,
     ir::{
-        Attribute, BlockLike, Location, RegionLike, Type, TypeLike, ValueLike,
-        attribute::{FloatAttribute, IntegerAttribute, StringAttribute, TypeAttribute},
+        Attribute, AttributeLike, BlockLike, Location, RegionLike, Type, TypeLike, ValueLike,
+        attribute::{ArrayAttribute, FloatAttribute, IntegerAttribute, StringAttribute, TypeAttribute},
         block::BlockArgument,
         operation::{
             OperationLike, OperationMutLike, OperationRefMut, OperationResult, WalkOrder, WalkResult,
@@ -224,6 +224,22 @@ pub fn constant_float(value: Val<'_>) -> Option<f64> {
     FloatAttribute::try_from(op.attribute("value").ok()?).ok().map(|attribute| attribute.value())
 }
 
+/// The element of an `arith.constant` tile that is the same in every lane, as an
+/// attribute of the element type.
+pub fn constant_splat<'c>(op: Op<'c>) -> Option<Attribute<'c>> {
+    if name(op) != "arith.constant" {
+        return None;
+    }
+    let value = op.attribute("value").ok()?.to_raw();
+    // SAFETY: a live attribute; each accessor is called after its check.
+    unsafe {
+        if !sys::mlirAttributeIsADenseElements(value) || !sys::mlirDenseElementsAttrIsSplat(value) {
+            return None;
+        }
+        Some(Attribute::from_raw(sys::mlirDenseElementsAttrGetSplatValue(value)))
+    }
+}
+
 /// The bit width of a signless integer or float type.
 pub fn bit_width(ty: Type<'_>) -> Option<u32> {
     // SAFETY: a live type; each accessor is called after its check.
@@ -270,4 +286,14 @@ pub fn take_region<'c>(to: Op<'c>, from: Op<'c>, index: usize) {
         // SAFETY: both regions are live; MLIR erases the target's old blocks.
         unsafe { sys::mlirRegionTakeBody(target.to_raw(), source.to_raw()) }
     }
+}
+
+/// The strings of an array attribute; empty if there is none.
+pub fn string_array_attribute(op: Op<'_>, name: &str) -> Vec<String> {
+    let array = op.attribute(name).ok().and_then(|attribute| ArrayAttribute::try_from(attribute).ok());
+    let Some(array) = array else { return Vec::new() };
+    (0..array.len())
+        .filter_map(|index| StringAttribute::try_from(array.element(index).ok()?).ok())
+        .map(|text| text.value().to_owned())
+        .collect()
 }

@@ -10,6 +10,8 @@ pub struct Module {
     pub items: Vec<Item>,
     /// The whole text.
     pub span: Span,
+    /// Whether parts could not be read (and were reported): no kernel checks then.
+    pub broken: bool,
 }
 
 /// A top-level item.
@@ -287,7 +289,7 @@ pub struct Expr {
 pub enum ExprKind {
     /// An integer literal.
     Int(u64),
-    /// A literal with a point or an exponent, or `inf`.
+    /// A literal with a point or an exponent. (`inf` is a name.)
     Float(f64),
     /// `true` or `false`.
     Bool(bool),

@@ -580,13 +580,9 @@ pub enum MathOp {
     Exp,
     Exp2,
     Log,
-    Log2,
     Sqrt,
     Rsqrt,
-    Sin,
-    Cos,
     Tanh,
-    Erf,
     /// `1 / (1 + exp(-x))`
     Sigmoid,
     /// `x * sigmoid(x)`

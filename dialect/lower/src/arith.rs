@@ -8,10 +8,7 @@ use phobos_dialect::{
     build::{FloatPredicate, IntegerPredicate},
     types::Tile,
 };
-use phobos_lang::{
-    Span,
-    typed::{BinaryOp, MathOp, UnaryOp},
-};
+use phobos_lang::typed::{BinaryOp, MathOp, UnaryOp};
 
 use crate::{LowerError, Lowering, Result, dtype};
 
@@ -173,7 +170,7 @@ impl<'c> Lowering<'c, '_> {
         Ok(self.builder.select(fits, shifted, self.splat_integer(ty, 0)?)?)
     }
 
-    pub(crate) fn math(&self, op: MathOp, value: Val<'c>, span: Span) -> Result<Val<'c>> {
+    pub(crate) fn math(&self, op: MathOp, value: Val<'c>) -> Result<Val<'c>> {
         let ty = value.r#type();
         let element = self.element(ty);
         if !phobos_dialect::ir::is_float(element) {
@@ -184,14 +181,13 @@ impl<'c> Lowering<'c, '_> {
             // Half types compute in f32 and round once.
             let wide = self.like(ty, self.builder.f32());
             let widened = self.builder.value("arith.extf", &[value], wide, &[])?;
-            let result = self.math(op, widened, span)?;
+            let result = self.math(op, widened)?;
             return Ok(self.builder.value("arith.truncf", &[result], ty, &[])?);
         }
         let name = match op {
             MathOp::Exp => "math.exp",
             MathOp::Exp2 => "math.exp2",
             MathOp::Log => "math.log",
-            MathOp::Log2 => "math.log2",
             MathOp::Sqrt => "math.sqrt",
             MathOp::Rsqrt => "math.rsqrt",
             MathOp::Tanh => "math.tanh",
@@ -207,9 +203,6 @@ impl<'c> Lowering<'c, '_> {
                 return Ok(self.builder.binary("arith.divf", value, self.one_plus_exp_minus(value)?)?);
             }
             MathOp::Gelu => return self.gelu_tanh(value),
-            MathOp::Sin | MathOp::Cos | MathOp::Erf => {
-                return Err(LowerError::Unsupported { what: format!("{op:?}").to_lowercase(), span });
-            }
         };
         Ok(self.builder.unary(name, value)?)
     }

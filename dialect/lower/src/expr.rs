@@ -61,7 +61,7 @@ impl<'c> Lowering<'c, '_> {
             }
             ExprKind::Math { op, operand } => {
                 let operand = self.expr(operand)?;
-                self.math(*op, operand, expr.span)
+                self.math(*op, operand)
             }
             ExprKind::Fma { a, b, c } => {
                 let operands = [self.expr(a)?, self.expr(b)?, self.expr(c)?];
@@ -136,7 +136,14 @@ impl<'c> Lowering<'c, '_> {
                 let axis = self.builder.i64_attribute(*axis as i64);
                 Ok(self.builder.value("phobos.iota", &[], ty, &[("axis", axis)])?)
             }
-            ExprKind::ArgReduce { .. } => unsupported("argmax and argmin"),
+            ExprKind::ArgReduce { max, operand, axis } => {
+                let value = self.expr(operand)?;
+                let mut attributes = vec![("axis", self.builder.i64_attribute(*axis as i64))];
+                if !max {
+                    attributes.push(("smallest", self.builder.unit_attribute()));
+                }
+                Ok(self.builder.value("phobos.arg_reduce", &[value], ty, &attributes)?)
+            }
             ExprKind::AtomicAdd { .. } => unsupported("atomic_add"),
         }
     }

@@ -81,8 +81,10 @@ impl<'c> Lowering<'c, '_> {
         let (offsets, full) = self.slice(slice, dest_tile.element)?;
         let value = self.with_shape(value, &full)?;
         let mut operands = vec![value, dest];
-        operands.extend(offsets);
-        let result = self.builder.value("phobos.insert", &operands, dest_tile.to_type(self.context), &[])?;
+        operands.extend(&offsets);
+        let segments = self.builder.segments(&[1, 1, offsets.len(), 0]);
+        let result =
+            self.builder.value("phobos.insert", &operands, dest_tile.to_type(self.context), &[segments])?;
         self.set_var(var, result);
         Ok(())
     }

@@ -129,8 +129,22 @@ impl Element {
         }
     }
 
-    /// Bytes of a contiguous tensor of `shape` (outermost first), or `None` when
-    /// the size overflows or the last axis is not a whole number of blocks.
+    /// Bytes of a contiguous tensor of `shape` (outermost first) on a device, where the
+    /// rows of block formats are padded and interleaved ([`format::layout`]); `None` as
+    /// for [`Element::tensor_bytes`].
+    pub fn device_bytes(self, shape: &[u64]) -> Option<u64> {
+        let Element::Block(format) = self else { return self.tensor_bytes(shape) };
+        let (columns, outer) = shape.split_last()?;
+        let (rows, outer) = outer.split_last().unwrap_or((&1, &[]));
+        if columns % format.elements as u64 != 0 {
+            return None;
+        }
+        let matrix = format.device_matrix_bytes(*rows, columns / format.elements as u64)?;
+        outer.iter().try_fold(matrix, |size, dim| size.checked_mul(*dim))
+    }
+
+    /// Bytes of a contiguous tensor of `shape` (outermost first) as a file holds it, or
+    /// `None` when the size overflows or the last axis is not a whole number of blocks.
     pub fn tensor_bytes(self, shape: &[u64]) -> Option<u64> {
         let per_block = self.block_elements() as u64;
         let (last, outer) = match shape.split_last() {

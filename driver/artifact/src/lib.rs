@@ -3,18 +3,29 @@
 //!
 //! - [`request`]: what to compile; its digest is the kernel cache's key.
 //! - [`artifact`]: the compiled kernel, one self-describing blob.
-//! - [`chip`], [`dtype`], [`format`]: the names of targets, element types and
+//! - [`codec`]: its bytes; [`fingerprint`]: the compiler that made it.
+//! - [`frame`], [`worker`]: how the runtime asks a `phobos-compile` process for one.
+//! - [`chip`], [`dtype`], [`mod@format`]: the names of targets, element types and
 //!   block formats, with everything both halves must agree on about them.
 
 pub mod artifact;
 pub mod chip;
+pub mod codec;
 pub mod dtype;
+pub mod fingerprint;
 pub mod format;
+pub mod frame;
 pub mod grid;
+mod hex;
 pub mod request;
+pub mod worker;
 
 pub use artifact::{Access, ArgKind, Argument, Artifact, Contract, Extent, Image, ImageKind, Metadata};
 pub use chip::{Chip, HostLevel};
+pub use codec::DecodeError;
 pub use dtype::{DType, Element};
+pub use fingerprint::Fingerprint;
 pub use grid::GridExpr;
-pub use request::{CompileOptions, CompileRequest, IndexBits};
+pub use hex::HexError;
+pub use request::{CompileOptions, CompileRequest, IndexBits, RequestKey};
+pub use worker::{CompileError, KernelSource, WorkerOptions, WorkerPool};

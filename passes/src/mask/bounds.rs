@@ -59,16 +59,26 @@ impl<'c> Mask<'c> {
     }
 }
 
-/// `clamp(dim - offset, 0, full)`, and 0 for a negative offset.
+/// The lanes of a slice of `full` at `offset` inside an axis of extent `dim`.
 fn extent<'c>(builder: &Builder<'c>, dim: &Dim, offset: Val<'c>, full: i64) -> Result<Val<'c>, PassError> {
-    let zero = builder.index_constant(0)?;
-    let dim = match dim {
+    let end = match dim {
         Dim::Const(extent) => builder.index_constant(*extent)?,
         Dim::Name(name) => {
             builder.value("phobos.dim", &[], builder.index(), &[("name", builder.string_attribute(name))])?
         }
     };
-    let left = builder.binary("arith.subi", dim, offset)?;
+    lanes_before(builder, end, offset, full)
+}
+
+/// `clamp(end - offset, 0, full)`, and 0 for a negative offset.
+pub(super) fn lanes_before<'c>(
+    builder: &Builder<'c>,
+    end: Val<'c>,
+    offset: Val<'c>,
+    full: i64,
+) -> Result<Val<'c>, PassError> {
+    let zero = builder.index_constant(0)?;
+    let left = builder.binary("arith.subi", end, offset)?;
     let positive = builder.binary("arith.maxsi", left, zero)?;
     let clamped = builder.binary("arith.minsi", positive, builder.index_constant(full)?)?;
     if never_negative(offset) {

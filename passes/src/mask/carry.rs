@@ -195,7 +195,7 @@ impl<'m, 'c> Partial<'m, 'c> {
                     let (a, b, c) = (self.of(operands[0]), self.of(operands[1]), self.of(operands[2]));
                     vec![a[0] | c[0], b[n] | c[1]]
                 }
-                "phobos.reduce" => {
+                "phobos.reduce" | "phobos.arg_reduce" => {
                     let mut flags = self.of(operands[0]);
                     if let Some(flag) = flags.get_mut(ir::integer_attribute(op, "axis").unwrap_or(0) as usize)
                     {

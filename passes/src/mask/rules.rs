@@ -3,7 +3,7 @@
 use melior::ir::{ValueLike, operation::OperationLike};
 use phobos_dialect::{Op, PassError, Type, Val, build::Builder, ir};
 
-use super::{Extents, Mask, shape_of};
+use super::{Extents, Mask, bounds::lanes_before, shape_of};
 use crate::tile_ops::{is_elementwise, tile_of};
 
 impl<'c> Mask<'c> {
@@ -13,7 +13,7 @@ impl<'c> Mask<'c> {
             "phobos.store" => self.store(op),
             "phobos.map" => self.map(op),
             "phobos.dot" => self.dot(op),
-            "phobos.reduce" => self.reduce(op),
+            "phobos.reduce" | "phobos.arg_reduce" => self.reduce(op),
             "phobos.scan" => self.scan(op),
             "phobos.broadcast" => self.broadcast(op),
             "phobos.reshape" => self.reshape(op),
@@ -257,25 +257,27 @@ impl<'c> Mask<'c> {
                 None
             } else {
                 let end = valid.map_or_else(|| builder.index_constant(whole[axis]), Ok)?;
-                let left = builder.binary("arith.subi", end, offsets[axis])?;
-                let positive = builder.binary("arith.maxsi", left, builder.index_constant(0)?)?;
-                Some(builder.binary("arith.minsi", positive, builder.index_constant(slice[axis])?)?)
+                Some(lanes_before(&builder, end, offsets[axis], slice[axis])?)
             });
         }
         self.set(result(op)?, extents);
         Ok(())
     }
 
+    /// The invalid lanes of the new part become 0; the tile stays as valid as it was.
     fn insert(&mut self, op: Op<'c>) -> Result<(), PassError> {
-        if self.of(operand(op, 0)?).iter().any(Option::is_some) {
-            return Err(PassError::at(
-                op,
-                "this assigns a tile that may be partly outside its tensor to a slice of another tile: give the load an \
-                 `else` value",
-            ));
-        }
-        let extents = self.of(operand(op, 1)?);
-        self.set(result(op)?, extents);
+        let segments = ir::operand_segments(op);
+        let [value, dest, offsets, valid] = &segments[..] else { return malformed(op) };
+        let ([value], [dest], []) = (&value[..], &dest[..], &valid[..]) else { return already(op) };
+        let builder = Builder::before(op)?;
+        let valid = Self::operands(&builder, &self.of(*value), &shape_of(op, *value)?)?;
+        let mut operands = vec![*value, *dest];
+        operands.extend(offsets);
+        operands.extend(&valid);
+        let sizes = builder.segments(&[1, 1, offsets.len(), valid.len()]);
+        let extents = self.of(*dest);
+        let masked = self.rebuild(&builder, op, &operands, &[sizes])?;
+        self.set(masked, extents);
         Ok(())
     }
 

@@ -1,1 +1,43 @@
-//! phobos-cli and phobos-bench.
+//! `phobos-cli` and `phobos-bench`: what stands behind their `main` functions.
+//!
+//! Flags become [`args`] (as typed), then [`options`] (resolved). Only results go to standard
+//! output; everything else goes to standard error. Exit codes: 0 done, 1 the program or the
+//! machine failed, 2 the user's input or usage is at fault, 130 interrupted.
+
+pub mod args;
+pub mod bench;
+pub mod chat;
+pub mod failure;
+pub mod inspect;
+pub mod interrupt;
+pub mod options;
+pub mod output;
+pub mod progress;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use failure::Failure;
+
+/// Parses the command line as a `T`; help goes to standard output, mistakes are usage
+/// errors.
+pub fn parse<T: Parser>() -> Result<T, ExitCode> {
+    T::try_parse().map_err(|error| {
+        // Printing fails only when there is no one to read it.
+        let _ = error.print();
+        ExitCode::from(if error.use_stderr() { Failure::USAGE } else { 0 })
+    })
+}
+
+/// Prints what went wrong and gives the exit code.
+pub fn exit(result: Result<(), Failure>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if !failure.message.is_empty() {
+                output::note(&format!("error: {}", failure.message));
+            }
+            ExitCode::from(failure.code)
+        }
+    }
+}

@@ -255,7 +255,7 @@ impl<'a> Launch<'a> {
                 ExtentSpec::Dim(dim) => self.set_dim(dims, dim, *found, index, axis)?,
             }
         }
-        let bytes = element.tensor_bytes(&tensor.shape).ok_or_else(|| LaunchFault::Shape {
+        let bytes = element.device_bytes(&tensor.shape).ok_or_else(|| LaunchFault::Shape {
             argument: name(),
             element: *element,
             shape: tensor.shape.clone(),

@@ -45,7 +45,7 @@ impl Tensor {
 
     /// Bytes of the view.
     pub fn bytes(&self) -> Result<u64, DeviceError> {
-        self.element.tensor_bytes(&self.shape).ok_or_else(|| DeviceError::Shape {
+        self.element.device_bytes(&self.shape).ok_or_else(|| DeviceError::Shape {
             element: self.element,
             shape: self.shape.clone(),
             block: self.element.block_elements(),
@@ -69,7 +69,7 @@ mod tests {
     fn alignment_is_what_every_block_of_a_row_keeps() {
         let alignment = |name: &str| Tensor::alignment(name.parse().unwrap());
         assert_eq!(["i8", "f16", "f32", "f64"].map(alignment), [1, 2, 4, 8]);
-        assert_eq!(["q4_0", "q4_1", "q8_0"].map(alignment), [2, 4, 2]);
+        assert_eq!(["q4_0", "q4_1", "q8_0", "q4_k", "q6_k"].map(alignment), [2, 4, 2, 16, 2]);
         assert_eq!(Tensor::alignment(Element::Scalar(DType::Bool)), 1);
     }
 }

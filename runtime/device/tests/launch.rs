@@ -85,7 +85,7 @@ impl Fixture {
     }
 
     fn tensor(&self, element: Element, shape: &[u64]) -> Tensor {
-        let bytes = element.tensor_bytes(shape).unwrap();
+        let bytes = element.device_bytes(shape).unwrap();
         Tensor::of(&self.buffer(bytes, Permission::ReadWrite), element, shape).unwrap()
     }
 }
@@ -493,7 +493,13 @@ fn tensors_check_their_bounds() {
     let fixture = Fixture::new();
     let buffer = fixture.buffer(20, Permission::ReadWrite);
     let q4_1: Element = "q4_1".parse().unwrap();
-    assert_eq!(Tensor::of(&buffer, q4_1, [1, 32]).unwrap().bytes().unwrap(), 20);
+    // One row takes a group of 16 on a device.
+    let group = fixture.buffer(320, Permission::ReadWrite);
+    assert_eq!(Tensor::of(&group, q4_1, [1, 32]).unwrap().bytes().unwrap(), 320);
+    assert!(matches!(
+        Tensor::of(&buffer, q4_1, [1, 32]),
+        Err(DeviceError::OutOfBounds { bytes: 320, len: 20, .. })
+    ));
     assert!(matches!(Tensor::of(&buffer, q4_1, [1, 31]), Err(DeviceError::Shape { block: 32, .. })));
     assert!(matches!(
         Tensor::of(&buffer, F32, [6]),

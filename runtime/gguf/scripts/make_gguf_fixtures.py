@@ -12,14 +12,23 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from gguf import GGMLQuantizationType, GGUFValueType, GGUFWriter
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFValueType, GGUFWriter
 from gguf.quants import dequantize, quantize
 
 ROWS, COLUMNS = 6, 64
-F16_FIELDS = {  # offsets of the f16 scales in a block, and the bytes of a block
-    GGMLQuantizationType.Q8_0: ([0], 34),
-    GGMLQuantizationType.Q4_0: ([0], 18),
-    GGMLQuantizationType.Q4_1: ([0, 2], 20),
+F16_FIELDS = {  # offsets of the f16 scales in a block
+    GGMLQuantizationType.Q8_0: [0],
+    GGMLQuantizationType.Q4_0: [0],
+    GGMLQuantizationType.Q4_1: [0, 2],
+    GGMLQuantizationType.Q5_0: [0],
+    GGMLQuantizationType.Q5_1: [0, 2],
+    GGMLQuantizationType.IQ4_NL: [0],
+    GGMLQuantizationType.Q2_K: [80, 82],
+    GGMLQuantizationType.Q3_K: [108],
+    GGMLQuantizationType.Q4_K: [0, 2],
+    GGMLQuantizationType.Q5_K: [0, 2],
+    GGMLQuantizationType.Q6_K: [208],
+    GGMLQuantizationType.IQ4_XS: [0],
 }
 
 
@@ -36,18 +45,29 @@ def one_tensor(path):
     write(writer)
 
 
-def quantized(rng, kind):
-    """Half the rows quantised from values, half random blocks with any finite f16 scales."""
-    fields, block_bytes = F16_FIELDS[kind]
-    values = rng.normal(0, 3, (ROWS // 2, COLUMNS)).astype(np.float32)
-    values[0, :32] = 0
-    blocks = rng.integers(0, 256, (ROWS // 2, COLUMNS // 32, block_bytes), dtype=np.uint8)
-    for offset in fields:
-        scales = rng.integers(0, 0x7C00, (ROWS // 2, COLUMNS // 32), dtype=np.uint16)
+def random_blocks(rng, kind, rows, columns):
+    """Random bytes with any finite f16 scales."""
+    elements, block_bytes = GGML_QUANT_SIZES[kind]
+    blocks = rng.integers(0, 256, (rows, columns // elements, block_bytes), dtype=np.uint8)
+    for offset in F16_FIELDS[kind]:
+        scales = rng.integers(0, 0x7C00, (rows, columns // elements), dtype=np.uint16)
         scales |= rng.integers(0, 2, scales.shape, dtype=np.uint16) << 15
         scales[0, 0] = 1  # the smallest subnormal
         blocks[:, :, offset : offset + 2] = scales[..., None].view(np.uint8)
-    return np.concatenate([quantize(values, kind), blocks.reshape(ROWS // 2, -1)])
+    return blocks.reshape(rows, -1)
+
+
+def quantized(rng, kind):
+    """Half the rows quantised from values, half random blocks; only the latter where gguf
+    cannot quantise."""
+    if GGML_QUANT_SIZES[kind][0] == 256:
+        return random_blocks(rng, kind, ROWS // 2, 256)
+    if kind == GGMLQuantizationType.IQ4_NL:
+        return random_blocks(rng, kind, ROWS, COLUMNS)
+    values = rng.normal(0, 3, (ROWS // 2, COLUMNS)).astype(np.float32)
+    values[0, :32] = 0
+    blocks = random_blocks(rng, kind, ROWS // 2, COLUMNS)
+    return np.concatenate([quantize(values, kind), blocks])
 
 
 def all_types(path):
@@ -66,7 +86,7 @@ def all_types(path):
         kind = GGMLQuantizationType[name]
         writer.add_tensor(f"{name.lower()}.weight", data, raw_dtype=None if name in ("F32", "F16") else kind)
         values = dequantize(data, kind).astype("<f4")
-        assert values.shape == (ROWS, COLUMNS), (name, values.shape)
+        assert values.shape in [(ROWS, COLUMNS), (ROWS // 2, 256)], (name, values.shape)
         (path.parent / f"types.{name.lower()}.f32").write_bytes(values.tobytes())
     write(writer)
 
@@ -97,8 +117,8 @@ def metadata(path):
     writer.add_array("zoo.long", list(range(1000)))
     writer.add_key_value("zoo.u16s", [4, 4, 0, 4], GGUFValueType.ARRAY, GGUFValueType.UINT16)
     rng = np.random.default_rng(2)
-    blocks = rng.integers(0, 256, (2, 144), dtype=np.uint8)
-    writer.add_tensor("blk.0.q4_k.weight", blocks, raw_dtype=GGMLQuantizationType.Q4_K)
+    blocks = rng.integers(0, 256, (2, 292), dtype=np.uint8)
+    writer.add_tensor("blk.0.q8_k.weight", blocks, raw_dtype=GGMLQuantizationType.Q8_K)
     writer.add_tensor("vector", np.array([1, 2, 3], dtype=np.float32))
     writer.add_tensor("four", np.arange(24, dtype=np.int32).reshape(1, 2, 3, 4))
     write(writer)

@@ -20,6 +20,7 @@ const ARRAY: u32 = 9;
 
 const TYPE_F32: u32 = 0;
 const TYPE_Q4_K: u32 = 12;
+const TYPE_Q8_K: u32 = 15;
 const TYPE_I8: u32 = 24;
 
 /// The bytes of a file, appended field by field.
@@ -482,8 +483,8 @@ fn text_from_the_file_is_escaped_and_cut() {
 #[test]
 fn what_a_caller_cannot_use_names_file_key_and_offset() {
     let bytes =
-        Bytes::header(1, 1).key("a.block_count", STRING).string(b"many\n").tensor("w", &[256], TYPE_Q4_K, 0);
-    let file = parse(&bytes.data(144).0).unwrap();
+        Bytes::header(1, 1).key("a.block_count", STRING).string(b"many\n").tensor("w", &[256], TYPE_Q8_K, 0);
+    let file = parse(&bytes.data(292).0).unwrap();
     assert_eq!(
         file.metadata().require::<u32>("a.block_count").unwrap_err().to_string(),
         "hostile.gguf: at byte 49: metadata key `a.block_count`: wanted an integer from 0 to 4294967295, \
@@ -499,5 +500,5 @@ fn what_a_caller_cannot_use_names_file_key_and_offset() {
     );
     let error = file.tensors()[0].element().unwrap_err().to_string();
     assert!(error.starts_with("hostile.gguf: at byte 62: tensor `w`: wanted one of F32, F16, "), "{error}");
-    assert!(error.ends_with("found the type Q4_K, which Phobos cannot run"), "{error}");
+    assert!(error.ends_with("found the type Q8_K, which Phobos cannot run"), "{error}");
 }

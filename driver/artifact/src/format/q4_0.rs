@@ -5,6 +5,7 @@
 use super::{
     Expr::{And, Bytes, F16, Int, Mul, Shr, Sub, ToFloat},
     Format, Segment,
+    layout::pieces,
 };
 
 pub(super) static FORMAT: Format = Format {
@@ -12,6 +13,7 @@ pub(super) static FORMAT: Format = Format {
     ggml_type: 2,
     elements: 32,
     bytes: 18,
+    pieces: &pieces::<5>(18, &[0]),
     segments: &[
         Segment {
             start: 0,

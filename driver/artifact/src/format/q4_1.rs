@@ -5,6 +5,7 @@
 use super::{
     Expr::{Add, And, Bytes, F16, Int, Mul, Shr, ToFloat},
     Format, Segment,
+    layout::pieces,
 };
 
 pub(super) static FORMAT: Format = Format {
@@ -12,6 +13,7 @@ pub(super) static FORMAT: Format = Format {
     ggml_type: 3,
     elements: 32,
     bytes: 20,
+    pieces: &pieces::<6>(20, &[0, 2]),
     segments: &[
         Segment {
             start: 0,

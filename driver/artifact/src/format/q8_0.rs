@@ -4,6 +4,7 @@
 use super::{
     Expr::{F16, Mul, SignedBytes, ToFloat},
     Format, Segment,
+    layout::pieces,
 };
 
 pub(super) static FORMAT: Format = Format {
@@ -11,5 +12,6 @@ pub(super) static FORMAT: Format = Format {
     ggml_type: 8,
     elements: 32,
     bytes: 34,
+    pieces: &pieces::<9>(34, &[0]),
     segments: &[Segment { start: 0, count: 32, value: Mul(&F16(0), &ToFloat(&SignedBytes(2))) }],
 };

@@ -1,5 +1,7 @@
 //! The models' causal attention over the cache.
 
+use std::ops::Range;
+
 use phobos_artifact::{DType, Element};
 
 use super::{
@@ -25,6 +27,8 @@ const PLACES: [(u64, u64, u64); 12] = [
     (17, 0, 17),
     (33, 40, 130),
 ];
+/// Windows: all positions, one, less than a tile of keys, more.
+const WINDOWS: [Option<u64>; 4] = [None, Some(1), Some(30), Some(70)];
 /// (query heads, key/value heads, head size)
 const HEADS: [(u64, u64, u64); 4] = [(1, 1, 8), (4, 2, 32), (9, 3, 64), (3, 3, 17)];
 
@@ -39,8 +43,17 @@ pub(super) fn cases() -> Vec<Case> {
                     if tile == 1 && n > 3 {
                         continue;
                     }
-                    let shape = Shape { n, heads, groups, d, s, pos };
-                    cases.push(case(&mut random, dtype, tile, shape));
+                    for window in WINDOWS {
+                        // The mask does not depend on heads or elements.
+                        if window.is_some() && (dtype, d) != (DType::F16, 32) {
+                            continue;
+                        }
+                        let shape = Shape { n, heads, groups, d, s, pos, window };
+                        cases.push(case(&mut random, dtype, Some(tile), shape));
+                        if n == 1 && tile == 1 {
+                            cases.push(case(&mut random, dtype, None, shape));
+                        }
+                    }
                 }
             }
         }
@@ -56,56 +69,80 @@ struct Shape {
     d: u64,
     s: u64,
     pos: u64,
+    /// How many positions a query sees.
+    window: Option<u64>,
 }
 
-fn case(random: &mut Random, dtype: DType, tile: u64, shape: Shape) -> Case {
-    let Shape { n, heads, groups, d, s, pos } = shape;
+impl Shape {
+    /// The keys that the query of row `row` sees.
+    fn seen(self, row: u64) -> Range<usize> {
+        let end = self.pos + row + 1;
+        let start = end.saturating_sub(self.window.unwrap_or(end));
+        start as usize..end as usize
+    }
+}
+
+/// `attention` with a tile of query rows, or `attention_one` without.
+fn case(random: &mut Random, dtype: DType, tile: Option<u64>, shape: Shape) -> Case {
+    let Shape { n, heads, groups, d, s, pos, window } = shape;
     let scale = 1.0 / (d as f32).sqrt();
     let q: Vec<f64> = (0..n * heads * d).map(|_| random.between(-2.0, 2.0)).collect();
-    let q = Data::f32(&[n, heads, d], &q);
+    let rows = match tile {
+        Some(_) => vec![n, heads, d],
+        None => vec![n, groups, heads / groups, d],
+    };
+    let q = Data::f32(&rows, &q);
     let mut cache = || {
         let mut data = Data::random(Element::Scalar(dtype), &[s, groups, d], random);
-        // Rows that no query may see hold what an earlier sequence left: finite, and
-        // large enough to show.
-        let seen = ((pos + n) * groups * d) as usize;
+        // Rows that no query may see hold what an earlier sequence left, or are out of its
+        // window: finite, and large enough to show.
+        let row = (groups * d) as usize;
+        let seen = shape.seen(0).start * row..shape.seen(n - 1).end * row;
         let values: Vec<f64> = data
             .values
             .iter()
             .enumerate()
-            .map(|(at, value)| if at < seen { *value } else { 1000.0 })
+            .map(|(at, value)| if seen.contains(&at) { *value } else { 1000.0 })
             .collect();
         data = Data::new(dtype, &data.shape, &values);
         data
     };
     let (k, v) = (cache(), cache());
     let wanted = reference(&q.values, &k.values, &v.values, f64::from(scale), shape);
-    Case::new(format!("attention {dtype}"), SOURCE, "attention")
-        .element("T", Element::Scalar(dtype))
+    let case = match tile {
+        Some(tile) => Case::new(format!("attention {dtype}"), SOURCE, "attention").param("TILE_Q", tile),
+        None => {
+            Case::new(format!("attention one {dtype}"), SOURCE, "attention_one").bind("R", heads / groups)
+        }
+    };
+    case.element("T", Element::Scalar(dtype))
         .bind("D", d)
-        .param("TILE_Q", tile)
         .param("TILE_S", 64)
         .input("Q", &q)
         .input("K", &k)
         .input("V", &v)
-        .output("O", &[n, heads, d], wanted, Tolerance { absolute: 1e-5, relative: 1e-5 })
+        .output("O", &rows, wanted, Tolerance { absolute: 1e-5, relative: 1e-5 })
         .scalar("pos", pos as i32)
+        .scalar("window", window.map_or(i32::MAX, |window| window as i32))
         .scalar("scale", scale)
 }
 
-/// Softmax over the keys up to the query's own position, in two passes.
+/// Softmax over the keys that a query sees, in two passes.
 fn reference(q: &[f64], k: &[f64], v: &[f64], scale: f64, shape: Shape) -> Vec<f64> {
-    let Shape { n, heads, groups, d, pos, .. } = shape;
-    let [n, heads, groups, d, pos] = [n, heads, groups, d, pos].map(|extent| extent as usize);
+    let Shape { n, heads, groups, d, .. } = shape;
+    let [n, heads, groups, d] = [n, heads, groups, d].map(|extent| extent as usize);
     let mut out = Vec::with_capacity(n * heads * d);
     for row in 0..n {
         for head in 0..heads {
             let group = head / (heads / groups);
             let query = &q[(row * heads + head) * d..][..d];
             let at = |key: usize| (key * groups + group) * d;
-            let scores: Vec<f64> = (0..=pos + row)
+            let seen = shape.seen(row as u64);
+            let scores: Vec<f64> = seen
+                .clone()
                 .map(|key| scale * query.iter().zip(&k[at(key)..][..d]).map(|(q, k)| q * k).sum::<f64>())
                 .collect();
-            out.extend(weighted(&scores, d, |key, i| v[at(key) + i]));
+            out.extend(weighted(&scores, d, |key, i| v[at(seen.start + key) + i]));
         }
     }
     out
@@ -128,14 +165,20 @@ mod tests {
     #[test]
     fn equal_scores_give_the_mean_and_the_mask_is_causal() {
         // One head of size 1, two queries of 0: weights are equal over visible keys.
-        let shape = Shape { n: 2, heads: 1, groups: 1, d: 1, s: 4, pos: 1 };
+        let shape = Shape { n: 2, heads: 1, groups: 1, d: 1, s: 4, pos: 1, window: None };
         let v = [1.0, 3.0, 8.0, 1000.0];
         assert_eq!(reference(&[0.0, 0.0], &[1.0; 4], &v, 1.0, shape), [2.0, 4.0]);
     }
 
     #[test]
+    fn a_window_ends_at_the_querys_own_position() {
+        let shape = Shape { n: 2, heads: 1, groups: 1, d: 1, s: 4, pos: 1, window: Some(2) };
+        assert_eq!(reference(&[0.0, 0.0], &[1.0; 4], &[1.0, 3.0, 8.0, 1000.0], 1.0, shape), [2.0, 5.5]);
+    }
+
+    #[test]
     fn query_heads_share_their_group() {
-        let shape = Shape { n: 1, heads: 4, groups: 2, d: 1, s: 1, pos: 0 };
+        let shape = Shape { n: 1, heads: 4, groups: 2, d: 1, s: 1, pos: 0, window: None };
         assert_eq!(reference(&[0.0; 4], &[1.0; 2], &[5.0, 7.0], 1.0, shape), [5.0, 5.0, 7.0, 7.0]);
     }
 }

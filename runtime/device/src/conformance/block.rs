@@ -1,19 +1,27 @@
 //! Blocks of a format with chosen scales. The places of the scales are read from the
 //! format's decode rule, so a new format needs nothing here.
 
+use std::collections::BTreeSet;
+
 use half::f16;
 use phobos_artifact::format::{Expr, Format};
 
 use super::data::Random;
 
-/// `count` blocks of random bytes with scales in [0.01, 0.1).
+/// `count` blocks of random bytes with scales in [0.01, 0.1); a 32nd of that where the
+/// block multiplies them by integers of its own, so that values stay about as large.
 pub(super) fn random(format: &Format, count: usize, random: &mut Random) -> Vec<u8> {
     let scales = scales(format);
+    let unit = if leaves(format).any(|leaf| matches!(leaf, Expr::Byte(_) | Expr::SignedByte(_))) {
+        1.0 / 32.0
+    } else {
+        1.0
+    };
     let mut bytes = Vec::with_capacity(count * format.bytes);
     for _ in 0..count {
         let mut block: Vec<u8> = (0..format.bytes).map(|_| random.bits() as u8).collect();
         for offset in &scales {
-            put(&mut block, *offset, f16::from_f64(random.between(0.01, 0.1)));
+            put(&mut block, *offset, f16::from_f64(unit * random.between(0.01, 0.1)));
         }
         bytes.extend(block);
     }
@@ -36,21 +44,26 @@ fn put(block: &mut [u8], offset: usize, value: f16) {
 }
 
 /// The offsets of the f16 scalars of a block.
-fn scales(format: &Format) -> Vec<usize> {
-    fn visit(expr: &Expr, found: &mut Vec<usize>) {
-        match expr {
-            Expr::F16(offset) => found.push(*offset),
-            Expr::Bytes(_) | Expr::SignedBytes(_) | Expr::Int(_) => {}
-            Expr::Shr(a, _) | Expr::ToFloat(a) => visit(a, found),
-            Expr::And(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) | Expr::Add(a, b) => {
-                visit(a, found);
-                visit(b, found);
+fn scales(format: &Format) -> BTreeSet<usize> {
+    leaves(format)
+        .filter_map(|leaf| match leaf {
+            Expr::F16(offset) => Some(*offset),
+            _ => None,
+        })
+        .collect()
+}
+
+/// What the decode rule reads, and its constants.
+fn leaves(format: &Format) -> impl Iterator<Item = &'static Expr> {
+    let mut open: Vec<&'static Expr> = format.segments.iter().map(|segment| &segment.value).collect();
+    std::iter::from_fn(move || {
+        loop {
+            let expr = open.pop()?;
+            let before = open.len();
+            open.extend(expr.operands());
+            if open.len() == before {
+                return Some(expr);
             }
         }
-    }
-    let mut found = Vec::new();
-    format.segments.iter().for_each(|segment| visit(&segment.value, &mut found));
-    found.sort_unstable();
-    found.dedup();
-    found
+    })
 }

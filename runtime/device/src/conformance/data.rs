@@ -148,6 +148,8 @@ impl Random {
 
 #[cfg(test)]
 mod tests {
+    use phobos_artifact::format;
+
     use super::*;
 
     #[test]
@@ -163,21 +165,22 @@ mod tests {
 
     #[test]
     fn poison_is_nan_wherever_there_is_one() {
-        for name in ["f16", "bf16", "f32", "f64", "q4_0", "q4_1", "q8_0"] {
-            let element: Element = name.parse().unwrap();
+        let scalars = [DType::F16, DType::Bf16, DType::F32, DType::F64].map(Element::Scalar);
+        for element in scalars.into_iter().chain(format::ALL.into_iter().map(Element::Block)) {
             let values = decode_element(element, &poison(element));
             assert_eq!(values.len(), element.block_elements());
-            assert!(values.iter().all(|value| value.is_nan()), "{name}");
+            assert!(values.iter().all(|value| value.is_nan()), "{element}");
         }
     }
 
     #[test]
     fn random_blocks_have_moderate_values() {
-        for name in ["q4_0", "q4_1", "q8_0"] {
-            let data = Data::random(name.parse().unwrap(), &[3, 64], &mut Random::new(1));
-            assert_eq!(data.values.len(), 192);
+        for format in format::ALL {
+            let name = format.name;
+            let data = Data::random(Element::Block(format), &[3, 256], &mut Random::new(1));
+            assert_eq!(data.values.len(), 768);
             assert!(data.values.iter().all(|value| value.abs() < 13.0), "{name}");
-            assert!(data.values.iter().any(|value| value.abs() > 0.1), "{name}");
+            assert!(data.values.iter().any(|value| value.abs() > 0.05), "{name}");
         }
     }
 }

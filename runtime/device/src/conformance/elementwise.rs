@@ -95,7 +95,7 @@ pub(super) fn sigmoid(x: f64) -> f64 {
 }
 
 /// The tanh approximation.
-fn gelu(x: f64) -> f64 {
+pub(super) fn gelu(x: f64) -> f64 {
     0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh())
 }
 

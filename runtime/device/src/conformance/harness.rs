@@ -117,11 +117,11 @@ impl<'a> Harness<'a> {
     fn place(&self, element: Element, shape: &[u64], content: Option<&[u8]>) -> Result<Guarded, DeviceError> {
         let poison = poison(element);
         let guard = GUARD * poison.len();
-        let blocks = super::data::count(shape) / element.block_elements();
+        let elements = super::data::count(shape) / element.block_elements();
         let mut before = poison.repeat(GUARD);
         match content {
-            Some(content) => before.extend(content),
-            None => before.extend(poison.repeat(blocks)),
+            Some(content) => before.extend(device_layout(element, shape, content)?),
+            None => before.extend(poison.repeat(elements)),
         }
         before.extend(poison.repeat(GUARD));
         let buffer: Buffer = self.device.allocate(before.len() as u64)?;
@@ -129,6 +129,28 @@ impl<'a> Harness<'a> {
         let tensor = Tensor::new(&buffer, guard as u64, element, shape)?;
         Ok(Guarded { tensor, before, guard })
     }
+}
+
+/// The bytes of a tensor in the order that kernels expect.
+fn device_layout(element: Element, shape: &[u64], content: &[u8]) -> Result<Vec<u8>, DeviceError> {
+    let (Element::Block(format), Some((columns, outer))) = (element, shape.split_last()) else {
+        return Ok(content.to_vec());
+    };
+    let rows = outer.last().map_or(1, |rows| *rows as usize);
+    let blocks = *columns as usize / format.elements;
+    let matrix = rows * blocks * format.bytes;
+    let mut device = Vec::new();
+    for source in content.chunks(matrix.max(1)) {
+        let bytes = format.device_matrix_bytes(rows as u64, blocks as u64).unwrap_or(0) as usize;
+        let start = device.len();
+        device.resize(start + bytes, 0);
+        format.to_device(rows, blocks, source, &mut device[start..]).map_err(|_| DeviceError::Shape {
+            element,
+            shape: shape.to_vec(),
+            block: format.elements,
+        })?;
+    }
+    Ok(device)
 }
 
 impl Guarded {

@@ -28,6 +28,7 @@ mod control;
 mod data;
 mod dot;
 mod elementwise;
+mod gate;
 mod harness;
 mod integer;
 mod linear;
@@ -37,7 +38,6 @@ mod report;
 mod rope;
 mod seed;
 mod shape;
-mod swiglu;
 #[cfg(test)]
 mod tests;
 
@@ -74,7 +74,7 @@ pub const FAMILIES: &[Family] = &[
     Family { name: "norm", cases: norm::cases },
     Family { name: "rope", cases: rope::cases },
     Family { name: "attention", cases: attention::cases },
-    Family { name: "swiglu", cases: swiglu::cases },
+    Family { name: "gate", cases: gate::cases },
     Family { name: "seed", cases: seed::cases },
 ];
 

@@ -1,4 +1,4 @@
-//! The models' root mean square norm.
+//! The models' root mean square norm, stored and added.
 
 use phobos_artifact::{DType, Element};
 
@@ -18,6 +18,16 @@ pub(super) fn cases() -> Vec<Case> {
             let x = Data::random(f32s, &[n, e], &mut random);
             let w = Data::random(f32s, &[e], &mut random);
             let wanted = reference(&x.values, &w.values, f64::from(1e-5f32));
+            let y = Data::random(f32s, &[n, e], &mut random);
+            let added = wanted.iter().zip(&y.values).map(|(norm, y)| norm + y).collect();
+            cases.push(
+                Case::new("rmsnorm_add", SOURCE, "rmsnorm_add")
+                    .bind("E", e)
+                    .input("X", &x)
+                    .input("W", &w)
+                    .update("Y", &y, added, Tolerance { absolute: 2e-6, relative: 4e-6 })
+                    .scalar("eps", 1e-5f32),
+            );
             cases.push(
                 Case::new("rmsnorm", SOURCE, "rmsnorm")
                     .bind("E", e)
@@ -43,7 +53,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// Each row over its root mean square, times `w`.
-fn reference(x: &[f64], w: &[f64], eps: f64) -> Vec<f64> {
+pub(super) fn reference(x: &[f64], w: &[f64], eps: f64) -> Vec<f64> {
     x.chunks(w.len())
         .flat_map(|row| {
             let square = row.iter().map(|x| x * x).sum::<f64>() / w.len() as f64;

@@ -1,12 +1,15 @@
-//! The models' rotary embedding in place and into the cache, and the store of values.
+//! The models' rotary embedding in place and into the cache, with and without a norm of each
+//! head before it, and the store of values.
 
 use phobos_artifact::{DType, Element};
 
 use super::{
     case::{Case, Tolerance},
     data::{Data, Random},
+    norm,
 };
 
+const NORM_ROPE: &str = include_str!("../../../../models/kernels/norm_rope.ph");
 const SOURCE: &str = include_str!("../../../../models/kernels/rope.ph");
 const F32: Element = Element::Scalar(DType::F32);
 /// Positions that the tables have.
@@ -72,6 +75,47 @@ pub(super) fn cases() -> Vec<Case> {
                     .scalar("pos", pos as i32),
             );
         }
+        cases.extend(norm_rope(&mut random, shape));
+    }
+    cases
+}
+
+fn norm_rope(random: &mut Random, shape: (u64, u64, u64, u64)) -> Vec<Case> {
+    let (n, heads, r, pos) = shape;
+    let eps = 1e-5f32;
+    let x = Data::random(F32, &[n, heads, 2, r], random);
+    let w = Data::random(F32, &[2, r], random);
+    let (cos, sin) = tables(r);
+    // Pairs (i, R + i) brought together, turned, and brought back.
+    let half = r as usize;
+    let normed = norm::reference(&x.values, &w.values, f64::from(eps));
+    let paired: Vec<f64> = normed
+        .chunks(half * 2)
+        .flat_map(|head| (0..half).flat_map(move |i| [head[i], head[half + i]]))
+        .collect();
+    let turned: Vec<f64> = rotate(&paired, &cos.values, &sin.values, shape)
+        .chunks(half * 2)
+        .flat_map(|head| (0..half * 2).map(move |i| head[i % half * 2 + i / half]))
+        .collect();
+    let tolerance = Tolerance { absolute: 3e-6, relative: 4e-6 };
+    let arguments = |case: Case| {
+        case.bind("R", r)
+            .input("W", &w)
+            .input("Cos", &cos)
+            .input("Sin", &sin)
+            .scalar("pos", pos as i32)
+            .scalar("eps", eps)
+    };
+    let in_place = Case::new("norm_rope", NORM_ROPE, "norm_rope").update("X", &x, turned.clone(), tolerance);
+    let mut cases = vec![arguments(in_place)];
+    for (dtype, step) in [(DType::F32, 4e-6), (DType::F16, 1e-3)] {
+        let cache = Data::random(Element::Scalar(dtype), &[ROWS, heads, 2, r], random);
+        let wanted = placed(&cache, &turned, (heads * r * 2 * pos) as usize);
+        let stored = Case::new(format!("norm_rope_store {dtype}"), NORM_ROPE, "norm_rope_store")
+            .element("T", Element::Scalar(dtype))
+            .input("X", &x)
+            .update("Cache", &cache, wanted, Tolerance { relative: step, ..tolerance });
+        cases.push(arguments(stored));
     }
     cases
 }

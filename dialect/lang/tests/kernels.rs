@@ -1,0 +1,129 @@
+//! The shipped kernels and examples check clean, for every kind of binding.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use phobos_artifact::{Access, Contract, Element, GridExpr};
+use phobos_lang::{
+    SourceFile, check,
+    diagnostics::{RenderOptions, render},
+    parse,
+    tree::{Generic, GenericKind},
+    typed::Kernel,
+};
+
+fn read(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn checked(path: &str, kernel: &str, bindings: &[(&str, &str)]) -> Kernel {
+    checked_text(path, &read(path), kernel, bindings)
+}
+
+fn checked_text(path: &str, text: &str, kernel: &str, bindings: &[(&str, &str)]) -> Kernel {
+    let source = SourceFile::new(path, text);
+    let (module, mut diagnostics) = parse(&source);
+    let bindings: BTreeMap<String, Element> =
+        bindings.iter().map(|(name, element)| ((*name).to_owned(), element.parse().unwrap())).collect();
+    let checked = check(&module, kernel, &bindings);
+    diagnostics.extend(checked.diagnostics);
+    let shown: String = diagnostics.iter().map(|d| render(d, &source, RenderOptions::default())).collect();
+    assert!(diagnostics.is_empty(), "{shown}");
+    checked.kernel.expect("no diagnostics and no kernel")
+}
+
+fn grid(kernel: &Kernel) -> Vec<String> {
+    kernel.grid.iter().map(GridExpr::to_string).collect()
+}
+
+fn access(kernel: &Kernel) -> Vec<Access> {
+    kernel.tensors.iter().map(|tensor| tensor.access).collect()
+}
+
+#[test]
+fn every_shipped_kernel_checks_for_every_binding() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut count = 0;
+    for folder in ["models/kernels", "examples", "dialect/lang/tests/clean"] {
+        for entry in fs::read_dir(root.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|extension| extension != "ph") {
+                continue;
+            }
+            let path = format!("{folder}/{}", path.file_name().unwrap().to_str().unwrap());
+            let text = read(&path);
+            for (program, kernel) in text.split("// -----\n").flat_map(|program| {
+                let (module, _) = parse(&SourceFile::new(&path, program));
+                check::kernels(&module).cloned().map(|kernel| (program, kernel)).collect::<Vec<_>>()
+            }) {
+                let format = kernel.generics.iter().any(|generic| generic.kind == GenericKind::Format);
+                // Only the models' kernels take blocks of any size.
+                let most = if folder == "models/kernels" { usize::MAX } else { 32 };
+                let formats = phobos_artifact::format::ALL
+                    .iter()
+                    .filter(|block| format && block.elements <= most)
+                    .map(|block| block.name);
+                for element in ["f32", "f16", "bf16"].into_iter().chain(formats) {
+                    let scalar = |generic: &Generic| {
+                        generic.kind == GenericKind::DType
+                            && phobos_artifact::format::by_name(element).is_some()
+                    };
+                    let bindings: Vec<(&str, &str)> = kernel
+                        .generics
+                        .iter()
+                        .map(|generic| {
+                            (generic.name.name.as_str(), if scalar(generic) { "f16" } else { element })
+                        })
+                        .collect();
+                    checked_text(&path, program, &kernel.name.name, &bindings);
+                    count += 1;
+                }
+            }
+        }
+    }
+    assert!(count >= 30, "{count}");
+}
+
+#[test]
+fn gemm_facts() {
+    let kernel = checked("examples/gemm_fp32.ph", "gemm", &[]);
+    assert_eq!(grid(&kernel), ["ceil(M / TILE_M)", "ceil(N / TILE_N)", "1"]);
+    assert_eq!(access(&kernel), [Access::Read, Access::Read, Access::ReadWrite]);
+    assert_eq!(kernel.dims, ["M", "K", "N"]);
+    assert!(kernel.required_dims.is_empty());
+    assert_eq!(kernel.params[0].values, [32, 64, 128, 256]);
+    assert_eq!(kernel.attributes.cluster[2].values, [16384, 32768, 65536]);
+}
+
+#[test]
+fn linear_of_blocks_records_its_contracts() {
+    let kernel = checked("models/kernels/linear.ph", "linear", &[("F", "q4_1")]);
+    assert_eq!(grid(&kernel), ["ceil(N / TILE_N)", "ceil(M / TILE_M)", "1"]);
+    assert_eq!(kernel.contracts, [Contract::Multiple { dim: "K".into(), of: 32 }]);
+    let multiples: Vec<(&str, u64)> =
+        kernel.param_multiples.iter().map(|m| (m.param.as_str(), m.of)).collect();
+    assert_eq!(multiples, [("TILE_K", 32)]);
+    let large = checked("models/kernels/linear.ph", "linear", &[("F", "q6_k")]);
+    assert_eq!(large.contracts, [Contract::Multiple { dim: "K".into(), of: 256 }]);
+    let plain = checked("models/kernels/linear.ph", "linear", &[("F", "f32")]);
+    assert!(plain.contracts.is_empty() && plain.param_multiples.is_empty());
+    let added = checked("models/kernels/linear.ph", "linear_add", &[("F", "f32")]);
+    assert_eq!(access(&added), [Access::Read, Access::Read, Access::ReadWrite]);
+}
+
+#[test]
+fn attention_facts() {
+    let kernel = checked("models/kernels/attention.ph", "attention", &[("T", "f16")]);
+    assert_eq!(grid(&kernel), ["ceil(N / TILE_Q)", "H", "1"]);
+    assert_eq!(kernel.required_dims.iter().collect::<Vec<_>>(), ["D"]);
+    let names: Vec<&str> = kernel.scalars.iter().map(|scalar| scalar.name.as_str()).collect();
+    assert_eq!(names, ["pos", "window", "scale"]);
+}
+
+#[test]
+fn swiglu_grid_is_derived_through_lets() {
+    let kernel = checked("models/kernels/swiglu.ph", "swiglu", &[]);
+    assert_eq!(grid(&kernel), ["N", "ceil(F / TILE_F)", "1"]);
+}

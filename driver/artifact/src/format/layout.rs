@@ -1,0 +1,179 @@
+//! The device layout of block formats: rows interleaved, so that one vector load takes
+//! the same bytes of [`GROUP_ROWS`] rows, and a matrix is one linear stream.
+//!
+//! A matrix of `rows` x `columns` elements (the last two axes; leading axes are whole
+//! matrices one after the other) is cut into groups of [`GROUP_ROWS`] rows. A group
+//! holds its blocks column by column, and a block column holds, for each
+//! [`Piece`] of the format in order, that piece of every row of the group:
+//!
+//! ```text
+//! group 0: block 0: piece 0 of rows 0, 1, ..., 15, piece 1 of rows 0, ..., 15, ...
+//!          block 1: ...
+//! group 1: ...
+//! ```
+//! The last group is filled up with rows of zero bytes. The bytes of a whole group are
+//! those of its rows in the file: nothing grows but by the padding.
+
+use super::Format;
+
+/// Rows of a group: the f32 lanes of the widest vectors of the host.
+pub const GROUP_ROWS: usize = 16;
+
+/// Bytes of a block that stay together in the device layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The first byte in the block as the file has it.
+    pub offset: usize,
+    /// How many bytes: 2 for scales, 4 where vectors of codes are read.
+    pub bytes: usize,
+}
+
+/// The pieces of a block of `bytes` bytes, in the order of the file: 2 bytes at each of
+/// `scales`, 4 bytes elsewhere. `N` must be how many there are.
+pub(super) const fn pieces<const N: usize>(bytes: usize, scales: &[usize]) -> [Piece; N] {
+    let mut pieces = [Piece { offset: 0, bytes: 0 }; N];
+    let (mut piece, mut offset) = (0, 0);
+    while offset < bytes {
+        let mut size = 4;
+        let mut scale = 0;
+        while scale < scales.len() {
+            if scales[scale] == offset {
+                size = 2;
+            }
+            scale += 1;
+        }
+        pieces[piece] = Piece { offset, bytes: size };
+        piece += 1;
+        offset += size;
+    }
+    assert!(piece == N && offset == bytes);
+    pieces
+}
+
+/// Bytes that do not make up the matrix they should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{rows} rows of {blocks_per_row} blocks of `{format}` are {wanted} bytes in {place}, not {found}")]
+pub struct LayoutError {
+    format: &'static str,
+    place: &'static str,
+    rows: usize,
+    blocks_per_row: usize,
+    wanted: usize,
+    found: usize,
+}
+
+impl Format {
+    /// Bytes of a matrix on a device, or `None` when the size overflows.
+    pub fn device_matrix_bytes(&self, rows: u64, blocks_per_row: u64) -> Option<u64> {
+        let groups = rows.div_ceil(GROUP_ROWS as u64);
+        groups.checked_mul(blocks_per_row)?.checked_mul((GROUP_ROWS * self.bytes) as u64)
+    }
+
+    /// Where byte `offset` of a block is, counted in bytes per row from the start of its
+    /// block column: the offset of its piece there, the piece, and its place in it.
+    pub fn device_place(&self, offset: usize) -> Option<(usize, Piece, usize)> {
+        let mut before = 0;
+        for piece in self.pieces {
+            if (piece.offset..piece.offset + piece.bytes).contains(&offset) {
+                return Some((before, *piece, offset - piece.offset));
+            }
+            before += piece.bytes;
+        }
+        None
+    }
+
+    /// Reorders one matrix from the file's order into the device layout.
+    pub fn to_device(
+        &self,
+        rows: usize,
+        blocks_per_row: usize,
+        file: &[u8],
+        device: &mut [u8],
+    ) -> Result<(), LayoutError> {
+        let row_bytes = blocks_per_row * self.bytes;
+        let error = |place, wanted, found| LayoutError {
+            format: self.name,
+            place,
+            rows,
+            blocks_per_row,
+            wanted,
+            found,
+        };
+        if file.len() != rows * row_bytes {
+            return Err(error("the file", rows * row_bytes, file.len()));
+        }
+        let group_bytes = GROUP_ROWS * row_bytes;
+        let wanted = rows.div_ceil(GROUP_ROWS) * group_bytes;
+        if device.len() != wanted {
+            return Err(error("the device layout", wanted, device.len()));
+        }
+        if group_bytes == 0 {
+            return Ok(());
+        }
+        for (group, source) in device.chunks_exact_mut(group_bytes).zip(file.chunks(group_bytes)) {
+            self.interleave(row_bytes, source, group);
+        }
+        Ok(())
+    }
+
+    /// One group; `source` holds its rows, fewer than a group at the end of a matrix.
+    fn interleave(&self, row_bytes: usize, source: &[u8], group: &mut [u8]) {
+        if source.len() < group.len() {
+            group.fill(0);
+        }
+        for (row, blocks) in source.chunks_exact(row_bytes).enumerate() {
+            let columns = group.chunks_exact_mut(GROUP_ROWS * self.bytes);
+            for (column, block) in columns.zip(blocks.chunks_exact(self.bytes)) {
+                let mut before = 0;
+                for piece in self.pieces {
+                    let target = before * GROUP_ROWS + row * piece.bytes;
+                    column[target..target + piece.bytes]
+                        .copy_from_slice(&block[piece.offset..piece.offset + piece.bytes]);
+                    before += piece.bytes;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ALL;
+    use super::*;
+
+    #[test]
+    fn every_byte_lands_where_device_place_says() {
+        for format in ALL {
+            let (rows, blocks) = (19, 3);
+            let file: Vec<u8> =
+                (0..rows * blocks * format.bytes).map(|byte| (byte * 7 + byte / 251) as u8).collect();
+            let mut device =
+                vec![1; format.device_matrix_bytes(rows as u64, blocks as u64).unwrap() as usize];
+            format.to_device(rows, blocks, &file, &mut device).unwrap();
+            for row in 0..32 {
+                for block in 0..blocks {
+                    for byte in 0..format.bytes {
+                        let (before, piece, at) = format.device_place(byte).unwrap();
+                        let column = (row / GROUP_ROWS * blocks + block) * GROUP_ROWS * format.bytes;
+                        let place = column + before * GROUP_ROWS + row % GROUP_ROWS * piece.bytes + at;
+                        let wanted =
+                            if row < rows { file[(row * blocks + block) * format.bytes + byte] } else { 0 };
+                        assert_eq!(
+                            device[place], wanted,
+                            "{} row {row} block {block} byte {byte}",
+                            format.name
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_sizes_are_refused() {
+        let format = ALL[0];
+        let mut device = vec![0; 16 * format.bytes];
+        assert!(format.to_device(2, 1, &vec![0; format.bytes], &mut device).is_err());
+        assert!(format.to_device(1, 1, &vec![0; format.bytes], &mut device[1..]).is_err());
+    }
+}

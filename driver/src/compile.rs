@@ -1,0 +1,354 @@
+//! The path from a request to an artifact.
+
+use std::{collections::BTreeMap, sync::Once};
+
+use phobos_artifact::{
+    Artifact, Chip, CompileRequest, HostLevel, Image, ImageKind, IndexBits,
+    frame::{CompileFailure, FailureKind},
+};
+use phobos_codegen::{CodegenError, FileKind, Translated, link};
+use phobos_dialect::{
+    Context, Module,
+    driver::{Report, new_context, register_mlir_passes, run_pipeline, with_diagnostics},
+    ir,
+};
+use phobos_lang::{
+    Code, Diagnostic, Location, Severity, SourceFile, Span,
+    diagnostics::{RenderOptions, render, to_json},
+    typed::Kernel,
+};
+use phobos_lower::{Locate, LowerError};
+use phobos_passes::host::{REMARKS_ATTRIBUTE, SCRATCH_ATTRIBUTE};
+
+use crate::{metadata, phases::Phases, plant, tune};
+
+/// How far to go, and in which form to show the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Tile IR with parameters.
+    Tile,
+    /// Tile IR with parameters bound.
+    Specialized,
+    /// The `llvm` dialect.
+    Host,
+    /// LLVM IR after optimisation.
+    Llvm,
+    /// Assembly.
+    Asm,
+    /// A relocatable object.
+    Obj,
+    /// The artifact.
+    Artifact,
+}
+
+/// What a compilation gives.
+#[derive(Debug)]
+pub enum Output {
+    /// Text of an intermediate stage.
+    Text(String),
+    /// Bytes of an object.
+    Bytes(Vec<u8>),
+    /// The artifact.
+    Artifact(Box<Artifact>),
+}
+
+/// Why a compilation failed, with the diagnostics rendered.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{}", .0.rendered)]
+pub struct Failure(pub CompileFailure);
+
+impl Failure {
+    fn user(text: impl Into<String>) -> Failure {
+        let text = text.into();
+        let json = serde_json::json!([{ "severity": "error", "message": text }]);
+        Failure(CompileFailure { kind: FailureKind::User, rendered: format!("error: {text}\n"), json })
+    }
+
+    fn internal(text: impl Into<String>) -> Failure {
+        let text = text.into();
+        let json = serde_json::json!([{ "severity": "error", "message": text }]);
+        let rendered = format!("internal error: {text}\n");
+        Failure(CompileFailure { kind: FailureKind::Internal, rendered, json })
+    }
+
+    fn diagnostics(diagnostics: &[Diagnostic], source: &SourceFile, options: RenderOptions) -> Failure {
+        let rendered = diagnostics.iter().map(|diagnostic| render(diagnostic, source, options)).collect();
+        let json = diagnostics
+            .iter()
+            .map(|diagnostic| {
+                serde_json::from_str(&to_json(diagnostic, source)).unwrap_or(serde_json::Value::Null)
+            })
+            .collect();
+        Failure(CompileFailure { kind: FailureKind::User, rendered, json: serde_json::Value::Array(json) })
+    }
+}
+
+/// The text of a source with its imports expanded; `load` reads a file by its path
+/// relative to the source.
+pub fn expand_imports(
+    name: &str,
+    text: &str,
+    load: &mut dyn FnMut(&str) -> Result<String, String>,
+    options: RenderOptions,
+) -> Result<String, Failure> {
+    let (source, diagnostics) = phobos_lang::import::expand(name, text, load);
+    if phobos_lang::check::has_errors(&diagnostics) {
+        return Err(Failure::diagnostics(&diagnostics, &source, options));
+    }
+    Ok(source.text().to_owned())
+}
+
+/// Compiles a request to its artifact.
+pub fn compile(request: &CompileRequest) -> Result<Artifact, Failure> {
+    match compile_to(request, "kernel.ph", Stage::Artifact, RenderOptions::default())? {
+        Output::Artifact(artifact) => Ok(*artifact),
+        _ => Err(Failure::internal("the last stage gave no artifact")),
+    }
+}
+
+/// Compiles a request up to a stage. `name` is the source's name in diagnostics.
+pub fn compile_to(
+    request: &CompileRequest,
+    name: &str,
+    stage: Stage,
+    options: RenderOptions,
+) -> Result<Output, Failure> {
+    register_passes();
+    let mut phases = Phases::start();
+    let source = SourceFile::new(name, &request.source);
+    let kernel = front_end(request, &source, options)?;
+    phases.end("check");
+    let Chip::Host(level) = request.chip else {
+        return Err(Failure::user(format!(
+            "code generation for {} is not available yet: use --chip host",
+            request.chip
+        )));
+    };
+    let params = tune::choose(&kernel, &request.params, request.options.no_tune)
+        .map_err(|error| Failure::user(error.to_string()))?;
+    let values = bindings(request, &kernel, &params)?;
+    phases.end("tune");
+
+    let context = new_context();
+    phases.end("context");
+    let mut module = lower(&context, &kernel, &source, options)?;
+    phases.end("lower");
+    if stage == Stage::Tile {
+        return Ok(Output::Text(text(&module)));
+    }
+    let bind: Vec<String> = values.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    run(
+        &context,
+        &mut module,
+        &format!(
+            "builtin.module(phobos.kernel(phobos-specialize{{bind={}}},canonicalize,cse))",
+            bind.join(",")
+        ),
+        &source,
+        options,
+    )?;
+    phases.end("specialize");
+    if stage == Stage::Specialized {
+        return Ok(Output::Text(text(&module)));
+    }
+    let dims = dim_names(&module)?;
+    run(&context, &mut module, &phobos_passes::host_pipeline(level_name(level)), &source, options)?;
+    phases.end("passes");
+    if stage == Stage::Host {
+        return Ok(Output::Text(text(&module)));
+    }
+    let (scratch, mut remarks) = function_facts(&module)?;
+    if request.options.index_bits == Some(IndexBits::B32) {
+        remarks.push("--index-bits 32 has no effect on the host: its index arithmetic is 64-bit".into());
+    }
+    plant::abort(&module, &kernel.name, level).map_err(|error| Failure::internal(error.to_string()))?;
+    let (translated, messages) =
+        with_diagnostics(&context, || Translated::for_host(ir::module_operation(&module), level));
+    let mut translated = translated.map_err(|error| codegen_failure(&kernel, error, &messages))?;
+    let code = |error| codegen_failure(&kernel, error, &[]);
+    translated.optimize().map_err(code)?;
+    phases.end("optimise");
+    match stage {
+        Stage::Llvm => return Ok(Output::Text(translated.to_text())),
+        Stage::Asm => {
+            let assembly = translated.emit(FileKind::Assembly).map_err(code)?;
+            return Ok(Output::Text(String::from_utf8_lossy(&assembly).into_owned()));
+        }
+        _ => {}
+    }
+    let object = translated.emit(FileKind::Object).map_err(code)?;
+    phases.end("emit");
+    if stage == Stage::Obj {
+        return Ok(Output::Bytes(object));
+    }
+    let image = link(&object).map_err(code)?;
+    phases.end("link");
+    phases.report(&request.label());
+    let metadata = metadata::for_host(request, &kernel, &params, &dims, scratch, remarks);
+    let images = vec![Image { kind: ImageKind::SharedObject, bytes: image }];
+    Ok(Output::Artifact(Box::new(Artifact { metadata, images })))
+}
+
+fn register_passes() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        register_mlir_passes();
+        phobos_passes::register();
+    });
+}
+
+/// Parses and checks; warnings of a kernel that compiles go to stderr.
+fn front_end(
+    request: &CompileRequest,
+    source: &SourceFile,
+    options: RenderOptions,
+) -> Result<Kernel, Failure> {
+    let (module, mut diagnostics) = phobos_lang::parse(source);
+    if phobos_lang::check::has_errors(&diagnostics) {
+        return Err(Failure::diagnostics(&diagnostics, source, options));
+    }
+    let checked = phobos_lang::check(&module, &request.kernel, &request.elements);
+    diagnostics.extend(checked.diagnostics);
+    let Some(kernel) = checked.kernel else {
+        return Err(Failure::diagnostics(&diagnostics, source, options));
+    };
+    for warning in diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Warning) {
+        eprint!("{}", render(warning, source, options));
+    }
+    Ok(kernel)
+}
+
+/// Every name that specialisation binds: parameters, and dims that the request fixes.
+fn bindings(
+    request: &CompileRequest,
+    kernel: &Kernel,
+    params: &BTreeMap<String, u64>,
+) -> Result<BTreeMap<String, u64>, Failure> {
+    let mut values = params.clone();
+    for (name, value) in &request.dims {
+        if !kernel.dims.contains(name) {
+            let known = kernel.dims.join(", ");
+            return Err(Failure::user(format!(
+                "kernel `{}` has no dim `{name}`; it has {known}",
+                kernel.name
+            )));
+        }
+        if *value == 0 || i64::try_from(*value).is_err() {
+            return Err(Failure::user(format!(
+                "--dim {name}={value}: a dim bound at compile time is 1 to 2^63 - 1"
+            )));
+        }
+        values.insert(name.clone(), *value);
+    }
+    if let Some(missing) = kernel.required_dims.iter().find(|name| !values.contains_key(*name)) {
+        return Err(Failure::user(format!(
+            "dim `{missing}` of kernel `{}` is the extent of a tile: bind it with --dim {missing}=VALUE",
+            kernel.name
+        )));
+    }
+    Ok(values)
+}
+
+struct Places<'a>(&'a SourceFile);
+
+impl Locate for Places<'_> {
+    fn locate(&self, span: Span) -> (String, usize, usize) {
+        let location = self.0.location(span.start);
+        (location.file, location.line, location.column)
+    }
+}
+
+fn lower<'c>(
+    context: &'c Context,
+    kernel: &Kernel,
+    source: &SourceFile,
+    options: RenderOptions,
+) -> Result<Module<'c>, Failure> {
+    let (module, messages) =
+        with_diagnostics(context, || phobos_lower::lower(context, kernel, &Places(source)));
+    module.map_err(|error| match error {
+        LowerError::Unsupported { what, span } => {
+            let diagnostic = Diagnostic::error(Code::NotYet, span, format!("{what} is not available yet"));
+            Failure::diagnostics(&[diagnostic], source, options)
+        }
+        LowerError::Internal(text) => Failure::internal(with_reports(text, &messages)),
+    })
+}
+
+/// Runs passes. What they refuse is shown at its place in the source.
+fn run<'c>(
+    context: &'c Context,
+    module: &mut Module<'c>,
+    pipeline: &str,
+    source: &SourceFile,
+    options: RenderOptions,
+) -> Result<(), Failure> {
+    run_pipeline(context, module, pipeline).map_err(|error| {
+        let spans: Option<Vec<Span>> = error.0.iter().map(|report| span_of(report, source)).collect();
+        match spans {
+            Some(spans) if !error.0.iter().any(|report| report.message.contains("internal error")) => {
+                let diagnostics: Vec<Diagnostic> = error
+                    .0
+                    .iter()
+                    .zip(spans)
+                    .map(|(report, span)| Diagnostic::error(Code::NotYet, span, report.message.clone()))
+                    .collect();
+                Failure::diagnostics(&diagnostics, source, options)
+            }
+            _ => Failure::internal(error.to_string()),
+        }
+    })
+}
+
+/// The character at which a report points.
+fn span_of(report: &Report, source: &SourceFile) -> Option<Span> {
+    let (file, line, column) = report.place.clone()?;
+    let start = source.offset(&Location { file, line, column })?;
+    Some(Span::new(start, start + 1))
+}
+
+fn with_reports(mut text: String, reports: &[Report]) -> String {
+    for report in reports {
+        text.push('\n');
+        text.push_str(&report.to_string());
+    }
+    text
+}
+
+fn text(module: &Module<'_>) -> String {
+    format!("{}\n", module.as_operation())
+}
+
+/// The dims that are passed at launch, from the kernel's signature.
+fn dim_names(module: &Module<'_>) -> Result<Vec<String>, Failure> {
+    ir::collect(ir::module_operation(module))
+        .into_iter()
+        .find(|op| ir::name(*op) == "phobos.kernel")
+        .map(phobos_passes::host::dim_names)
+        .ok_or_else(|| Failure::internal("the module has no kernel"))
+}
+
+/// The scratch size and remarks that convert-phobos-to-host recorded.
+fn function_facts(module: &Module<'_>) -> Result<(u64, Vec<String>), Failure> {
+    let function = ir::collect(ir::module_operation(module))
+        .into_iter()
+        .find(|op| ir::name(*op) == "llvm.func")
+        .ok_or_else(|| Failure::internal("the module has no function"))?;
+    let scratch = ir::integer_attribute(function, SCRATCH_ATTRIBUTE)
+        .and_then(|bytes| u64::try_from(bytes).ok())
+        .ok_or_else(|| Failure::internal("the function has no scratch size"))?;
+    let remarks = ir::string_array_attribute(function, REMARKS_ATTRIBUTE);
+    Ok((scratch, remarks))
+}
+
+fn level_name(level: HostLevel) -> &'static str {
+    match level {
+        HostLevel::V2 => "v2",
+        HostLevel::V3 => "v3",
+        HostLevel::V4 => "v4",
+    }
+}
+
+fn codegen_failure(kernel: &Kernel, error: CodegenError, messages: &[Report]) -> Failure {
+    Failure::internal(with_reports(format!("kernel `{}`: {error}", kernel.name), messages))
+}

@@ -1,0 +1,83 @@
+//! What a launch must know, from the checked kernel and what was bound.
+
+use std::collections::BTreeMap;
+
+use phobos_artifact::{
+    ArgKind, Argument, CompileRequest, Contract, Extent, GridExpr, IndexBits, Metadata,
+    fingerprint::Fingerprint,
+};
+use phobos_lang::typed::{Dim, Kernel};
+
+/// The metadata of a host artifact. `dims` are the names passed at launch, in order.
+pub fn for_host(
+    request: &CompileRequest,
+    kernel: &Kernel,
+    params: &BTreeMap<String, u64>,
+    dims: &[String],
+    scratch_bytes: u64,
+    remarks: Vec<String>,
+) -> Metadata {
+    let mut values = request.dims.clone();
+    values.extend(params.iter().map(|(name, value)| (name.clone(), *value)));
+    let bound_dims = kernel
+        .tensors
+        .iter()
+        .flat_map(|tensor| &tensor.dims)
+        .filter_map(|dim| match dim {
+            Dim::Const(_) => None,
+            Dim::Param(name) | Dim::TensorDim(name) => values.get(name).map(|value| (name.clone(), *value)),
+        })
+        .collect();
+    Metadata {
+        kernel: kernel.name.clone(),
+        chip: request.chip,
+        fingerprint: Fingerprint::current().long(),
+        arguments: arguments(kernel, dims),
+        grid: kernel.grid.clone().map(|axis: GridExpr| axis.bind(params)),
+        threads: 1,
+        shared_bytes: 0,
+        scratch_bytes,
+        index_bits: IndexBits::B64,
+        params: params.clone(),
+        bound_dims,
+        contracts: contracts(kernel, &values),
+        remarks,
+    }
+}
+
+fn arguments(kernel: &Kernel, dims: &[String]) -> Vec<Argument> {
+    let tensors = kernel.tensors.iter().map(|tensor| Argument {
+        name: tensor.name.clone(),
+        kind: ArgKind::Tensor {
+            element: tensor.element,
+            shape: tensor
+                .dims
+                .iter()
+                .map(|dim| match dim {
+                    Dim::Const(extent) => Extent::Const(*extent),
+                    Dim::Param(name) | Dim::TensorDim(name) => Extent::Name(name.clone()),
+                })
+                .collect(),
+            access: tensor.access,
+        },
+    });
+    let scalars = kernel
+        .scalars
+        .iter()
+        .map(|scalar| Argument { name: scalar.name.clone(), kind: ArgKind::Scalar { dtype: scalar.dtype } });
+    let dims = dims.iter().map(|name| Argument { name: name.clone(), kind: ArgKind::Dim });
+    tensors.chain(scalars).chain(dims).collect()
+}
+
+/// The kernel's contracts, less those that the bound values already meet.
+fn contracts(kernel: &Kernel, values: &BTreeMap<String, u64>) -> Vec<Contract> {
+    kernel
+        .contracts
+        .iter()
+        .filter(|contract| match contract {
+            Contract::Multiple { dim, of } => values.get(dim).is_none_or(|value| value % of != 0),
+            Contract::AtMost { .. } | Contract::TensorElements { .. } => true,
+        })
+        .cloned()
+        .collect()
+}

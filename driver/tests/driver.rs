@@ -1,0 +1,280 @@
+//! The worker when the compiler dies under it, and what the driver promises of every
+//! kernel: with the real `phobos-compile`.
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    thread,
+    time::Duration,
+};
+
+use object::{Object, ObjectSymbol};
+use phobos_artifact::{
+    Chip, CompileError, CompileOptions, CompileRequest, DType, Element, Fingerprint, HostLevel, ImageKind,
+    KernelSource, WorkerOptions, WorkerPool,
+};
+
+const LEVELS: [HostLevel; 3] = [HostLevel::V2, HostLevel::V3, HostLevel::V4];
+const FORMATS: [&str; 6] = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1"];
+
+const TWO_KERNELS: &str = "
+kernel doomed(A: tensor<f32>[N], B: tensor<f32>[N]) {
+  B[program_id(0) * 64 :+ 64] = A[program_id(0) * 64 :+ 64] * 2.0
+}
+kernel healthy(A: tensor<f32>[N], B: tensor<f32>[N]) {
+  B[program_id(0) * 64 :+ 64] = A[program_id(0) * 64 :+ 64] + 2.0
+}
+";
+
+fn compiler() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_phobos-compile"))
+}
+
+fn request(source: &str, kernel: &str, level: HostLevel) -> CompileRequest {
+    CompileRequest {
+        source: source.into(),
+        kernel: kernel.into(),
+        elements: BTreeMap::new(),
+        dims: BTreeMap::new(),
+        params: BTreeMap::new(),
+        options: CompileOptions::default(),
+        chip: Chip::Host(level),
+    }
+}
+
+fn pool(program: &Path, workers: usize) -> WorkerPool {
+    WorkerPool::new(WorkerOptions { program: Some(program.into()), workers, ..WorkerOptions::default() })
+}
+
+/// A program that runs phobos-compile after the shell has done `before`.
+fn wrapper(folder: &Path, before: &str) -> PathBuf {
+    let path = folder.join("phobos-compile");
+    fs::write(&path, format!("#!/bin/sh\n{before}\nexec {} \"$@\"\n", compiler().display())).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(compiler()).current_dir(folder).args(arguments).output().unwrap()
+}
+
+fn signal(process: &str, name: &str) {
+    assert!(Command::new("kill").args([&format!("-{name}"), process]).status().unwrap().success());
+}
+
+// ---- faults ----
+
+#[test]
+fn an_abort_of_llvm_costs_one_kernel() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = pool(&wrapper(folder.path(), "export PHOBOS_PLANT_ABORT=doomed"), 1);
+    for level in [HostLevel::V2, HostLevel::V3] {
+        let error = pool.get(&request(TWO_KERNELS, "doomed", level)).unwrap_err();
+        assert!(matches!(error, CompileError::Died { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains(&format!("kernel doomed host-x86-64-{}", name(level))), "{text}");
+        assert!(text.contains("LLVM ERROR"), "LLVM's own words are part of the error: {text}");
+        // The process lives on and so does the pool.
+        let artifact = pool.get(&request(TWO_KERNELS, "healthy", level)).unwrap();
+        assert_eq!(artifact.metadata.kernel, "healthy");
+    }
+    // v4 has the instruction: the plant is harmless there, so it is what was planted that aborted.
+    pool.get(&request(TWO_KERNELS, "doomed", HostLevel::V4)).unwrap();
+}
+
+#[test]
+fn many_aborts_at_once_lose_no_other_kernel() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = pool(&wrapper(folder.path(), "export PHOBOS_PLANT_ABORT=doomed"), 2);
+    let requests: Vec<_> =
+        (0..6).map(|n| request(TWO_KERNELS, ["doomed", "healthy"][n % 2], HostLevel::V3)).collect();
+    let results = pool.compile_all(&requests, &|_, _| {});
+    for (request, result) in requests.iter().zip(results) {
+        assert_eq!(result.is_ok(), request.kernel == "healthy", "{}: {:?}", request.kernel, result.err());
+    }
+}
+
+#[test]
+fn a_killed_worker_costs_one_kernel() {
+    let folder = tempfile::tempdir().unwrap();
+    let note = folder.path().join("process");
+    let pool = pool(&wrapper(folder.path(), &format!("echo $$ > {}", note.display())), 1);
+    pool.get(&request(TWO_KERNELS, "healthy", HostLevel::V2)).unwrap();
+    let process = fs::read_to_string(&note).unwrap().trim().to_owned();
+    // Stopped, the worker is surely busy with the request when it dies.
+    signal(&process, "STOP");
+    let error = thread::scope(|scope| {
+        let asked = scope.spawn(|| pool.get(&request(TWO_KERNELS, "doomed", HostLevel::V2)));
+        thread::sleep(Duration::from_millis(200));
+        assert!(!asked.is_finished());
+        signal(&process, "KILL");
+        asked.join().unwrap().unwrap_err()
+    });
+    assert!(matches!(error, CompileError::Died { .. }), "{error}");
+    assert!(error.to_string().contains("doomed host-x86-64-v2"), "{error}");
+    assert!(error.to_string().contains("signal: 9"), "{error}");
+    pool.get(&request(TWO_KERNELS, "doomed", HostLevel::V2)).unwrap();
+    let second = fs::read_to_string(&note).unwrap();
+    assert_ne!(second.trim(), process, "another process answered");
+}
+
+#[test]
+fn an_error_in_the_source_leaves_the_worker_alive() {
+    let folder = tempfile::tempdir().unwrap();
+    let note = folder.path().join("processes");
+    let pool = pool(&wrapper(folder.path(), &format!("echo $$ >> {}", note.display())), 1);
+    let error =
+        pool.get(&request("kernel k(A: tensor<f32>[N]) { A[0] = oops }", "k", HostLevel::V2)).unwrap_err();
+    assert!(error.is_user_error() && error.to_string().contains("PH0010"), "{error}");
+    let chip = Chip::Sm(75);
+    let error =
+        pool.get(&CompileRequest { chip, ..request(TWO_KERNELS, "healthy", HostLevel::V2) }).unwrap_err();
+    assert!(error.is_user_error() && error.to_string().contains("use --chip host"), "{error}");
+    pool.get(&request(TWO_KERNELS, "healthy", HostLevel::V2)).unwrap();
+    assert_eq!(fs::read_to_string(&note).unwrap().lines().count(), 1, "one worker served all");
+}
+
+// ---- every kernel of the models ----
+
+/// Requests for the kernels of models/kernels at a level, with every binding that models use.
+fn model_requests(level: HostLevel) -> Vec<CompileRequest> {
+    let embed = include_str!("../../models/kernels/embed.ph");
+    let linear = include_str!("../../models/kernels/linear.ph");
+    let rmsnorm = include_str!("../../models/kernels/rmsnorm.ph");
+    let rope = include_str!("../../models/kernels/rope.ph");
+    let attention = include_str!("../../models/kernels/attention.ph");
+    let swiglu = include_str!("../../models/kernels/swiglu.ph");
+    let mut all = Vec::new();
+    let mut add = |source: &str, kernel: &str, element: Option<(&str, Element)>, bound: &[(&str, u64)]| {
+        let named = |upper: bool| {
+            let tile = move |name: &str| name.starts_with("TILE");
+            bound
+                .iter()
+                .filter(|(name, _)| tile(name) == upper)
+                .map(|(name, value)| ((*name).to_owned(), *value))
+                .collect()
+        };
+        all.push(CompileRequest {
+            elements: element.into_iter().map(|(name, element)| (name.to_owned(), element)).collect(),
+            params: named(true),
+            dims: named(false),
+            ..request(source, kernel, level)
+        });
+    };
+    for format in FORMATS {
+        let format = Some(("F", format.parse().unwrap()));
+        add(embed, "embed", format, &[("E", 576)]);
+        for rows in [1, 16, 64] {
+            add(linear, "linear", format, &[("TILE_M", rows)]);
+            add(linear, "linear_add", format, &[("TILE_M", rows)]);
+        }
+    }
+    for dtype in [DType::F32, DType::F16, DType::Bf16] {
+        let dtype = Some(("T", Element::Scalar(dtype)));
+        add(rope, "rope_store", dtype, &[("R", 32)]);
+        add(rope, "store", dtype, &[("E", 192)]);
+        for rows in [1, 16] {
+            add(attention, "attention", dtype, &[("D", 64), ("TILE_Q", rows)]);
+        }
+    }
+    add(rmsnorm, "rmsnorm", None, &[("E", 576)]);
+    add(rope, "rope", None, &[("R", 32)]);
+    add(swiglu, "swiglu", None, &[]);
+    all
+}
+
+fn name(level: HostLevel) -> &'static str {
+    match level {
+        HostLevel::V2 => "v2",
+        HostLevel::V3 => "v3",
+        HostLevel::V4 => "v4",
+    }
+}
+
+#[test]
+fn the_kernels_of_the_models_compile_for_every_level() {
+    let pool = pool(compiler(), thread::available_parallelism().map_or(1, usize::from));
+    for level in LEVELS {
+        let requests = model_requests(level);
+        let results = pool.compile_all(&requests, &|_, _| {});
+        for (request, result) in requests.iter().zip(results) {
+            let artifact = result.unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(artifact.metadata.fingerprint, Fingerprint::current().long());
+            let [image] = &artifact.images[..] else { panic!("{}: images", request.label()) };
+            assert_eq!(image.kind, ImageKind::SharedObject);
+            let file = object::File::parse(&image.bytes[..]).unwrap();
+            for symbol in file.dynamic_symbols().filter(ObjectSymbol::is_undefined) {
+                let symbol = symbol.name().unwrap();
+                assert!(["", "memcpy", "memset"].contains(&symbol), "{} needs {symbol}", request.label());
+            }
+            let entry = file.dynamic_symbols().any(|symbol| symbol.name() == Ok("phobos_entry"));
+            assert!(entry, "{}: phobos_entry", request.label());
+        }
+    }
+}
+
+#[test]
+fn equal_requests_give_equal_bytes() {
+    // Two processes: hash seeds and addresses differ.
+    let (first, second) = (pool(compiler(), 1), pool(compiler(), 1));
+    // All kernels, the large ones with one format.
+    let formats: [Element; 2] = ["f16", "q4_1"].map(|name| name.parse().unwrap());
+    let wanted = |request: &&CompileRequest| {
+        request.kernel != "linear_add" && request.elements.values().all(|element| formats.contains(element))
+    };
+    for request in model_requests(HostLevel::V3).iter().filter(wanted) {
+        let (a, b) = (first.get(request).unwrap(), second.get(request).unwrap());
+        assert!(a.encode() == b.encode(), "{}", request.label());
+        // And again in a process that compiled others in between.
+        assert!(first.get(request).unwrap().encode() == b.encode(), "{}", request.label());
+    }
+}
+
+// ---- the program ----
+
+#[test]
+fn an_object_links_and_holds_only_the_entry() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("k.ph"), TWO_KERNELS).unwrap();
+    let arguments = ["k.ph", "--kernel", "healthy", "--chip", "host-x86-64-v2", "--emit", "obj"];
+    let output = run(folder.path(), &arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let bytes = fs::read(folder.path().join("k.host-x86-64-v2.o")).unwrap();
+    let file = object::File::parse(&bytes[..]).unwrap();
+    assert_eq!(file.kind(), object::ObjectKind::Relocatable);
+    assert_eq!(file.architecture(), object::Architecture::X86_64);
+    let global: Vec<_> =
+        file.symbols().filter(|symbol| symbol.is_global()).map(|symbol| symbol.name().unwrap()).collect();
+    assert_eq!(global, ["phobos_entry"]);
+}
+
+#[test]
+fn the_version_names_the_fingerprint() {
+    let output = run(Path::new("."), &["--version"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let fingerprint = Fingerprint::current().long();
+    assert!(text.starts_with("phobos-compile ") && text.contains(&fingerprint[..16]), "{text} {fingerprint}");
+}
+
+#[test]
+fn a_hostile_source_ends_in_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let deep =
+        format!("kernel k(A: tensor<f32>[N]) {{ A[0] = {}1.0{} }}", "(".repeat(50_000), ")".repeat(50_000));
+    let many = "kernel k() {\n".repeat(20_000);
+    let unclosed = "[".repeat(100_000);
+    let large = " ".repeat((4 << 20) + 1);
+    for (name, text) in [("deep", &deep), ("many", &many), ("unclosed", &unclosed), ("large", &large)] {
+        let file = format!("{name}.ph");
+        fs::write(folder.path().join(&file), text).unwrap();
+        let output = run(folder.path(), &[&file, "--chip", "host", "--kernel", "k"]);
+        assert_eq!(output.status.code(), Some(2), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    // A file that never ends is read as far as a source may go.
+    let output = run(folder.path(), &["/dev/zero", "--chip", "host", "--kernel", "k"]);
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -1,0 +1,3 @@
+fn wrong(x: f32) -> f32 {
+  return x + oops
+}

@@ -1,0 +1,395 @@
+//! The `gemma3` architecture, text only (Gemma Team 2025, arXiv:2503.19786).
+//!
+//! ```text
+//! x = embed(ids) * sqrt(E)
+//! for each layer:
+//!   h = rmsnorm(x);  q, k, v = Wq h, Wk h, Wv h
+//!   q, k = rope(rmsnorm of each head)
+//!   x += rmsnorm(Wo attention(q, keys, values))
+//!   h = rmsnorm(x)
+//!   x += rmsnorm(Wdown (gelu(Wgate h) * Wup h))
+//! logits = Wout rmsnorm(x)
+//! ```
+//! All but every sixth layer see a window of the last positions alone, and rotate with a
+//! base of their own. Rotary pairs are (i, D / 2 + i). The file's norm weights have the 1 of
+//! `(1 + w)` in them.
+
+use std::sync::Arc;
+
+use phobos_device::{Device, Tensor};
+use phobos_gguf::GgufFile;
+
+use crate::{
+    Architecture, Model, ModelError, RopeConfig, Settings,
+    config::{Dims, Keys},
+    kernels::{KernelSet, Role, RoleSet, Rows},
+    ops::{Angles, Attention, Embedding, GatedUnit, Linear, NormRope, RmsNorm, Softcap, StoreValues},
+    sequence::{Batch, Cache, Graph, Placement},
+    weights::{Catalogue, Weight},
+};
+
+/// Hyper-parameters of a `gemma3` model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gemma3Config {
+    /// Its extents.
+    pub dims: Dims,
+    /// Added to the mean square in RMSNorm.
+    pub eps: f32,
+    /// Rotary position embedding of the layers that see all positions.
+    pub rope: RopeConfig,
+    /// The layers that do not.
+    pub sliding: Option<Sliding>,
+    /// What attention scores are multiplied by.
+    pub scale: f64,
+    /// The logits are brought into (-softcap, softcap).
+    pub softcap: Option<f32>,
+}
+
+/// Layers that see a window of positions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sliding {
+    /// How many positions, the query's own among them.
+    pub window: u64,
+    /// Every how manieth layer sees all positions.
+    pub pattern: u64,
+    /// Rotary position embedding of these layers.
+    pub rope: RopeConfig,
+}
+
+/// Keys whose meaning the graph lacks, and the one value that needs none.
+const NEUTRAL: [(&str, f64); 5] = [
+    ("expert_count", 0.0),
+    ("expert_used_count", 0.0),
+    ("attention.causal", 1.0),
+    ("attn_logit_softcapping", 0.0),
+    ("rope.scaling.attn_factor", 1.0),
+];
+
+/// Layers of the 27B model, the only one to scale queries by width and not by head size.
+/// The file has no key for it.
+const LAYERS_27B: u64 = 62;
+
+impl Gemma3Config {
+    /// Reads the `gemma3.*` keys of `file`.
+    fn new(file: &GgufFile) -> Result<Gemma3Config, ModelError> {
+        let keys = Keys::new(file)?;
+        keys.expect_neutral(&NEUTRAL)?;
+        let dims = keys.dims()?;
+        let rope = keys.rope(dims.head)?;
+        if rope.rotated != dims.head {
+            let problem = format!("{} is not the head size {}", rope.rotated, dims.head);
+            return Err(keys.error("rope.dimension_count", problem));
+        }
+        let window = keys.optional::<u64>("attention.sliding_window")?.filter(|window| *window > 0);
+        let sliding = match window {
+            None => None,
+            Some(_) => Some(Sliding {
+                window: keys.count("attention.sliding_window", None)?,
+                pattern: keys.count("attention.sliding_window_pattern", Some(6))?,
+                rope: RopeConfig {
+                    base: keys.number("rope.freq_base_swa", Some(10_000.0), |base| {
+                        base.is_finite() && base > 0.0
+                    })?,
+                    rotated: dims.head,
+                    // Only the layers that see all positions are stretched.
+                    factor: 1.0,
+                },
+            }),
+        };
+        let per_query = match dims.layers {
+            LAYERS_27B => dims.width as f64 / dims.heads as f64,
+            _ => dims.head as f64,
+        };
+        let softcap =
+            keys.number("final_logit_softcapping", Some(0.0), |cap| cap.is_finite() && cap >= 0.0)? as f32;
+        Ok(Gemma3Config {
+            eps: keys.eps()?,
+            rope,
+            sliding,
+            scale: 1.0 / per_query.sqrt(),
+            softcap: Some(softcap).filter(|cap| *cap > 0.0),
+            dims,
+        })
+    }
+
+    /// Whether layer `layer` sees a window alone.
+    fn slides(&self, layer: usize) -> bool {
+        self.sliding.as_ref().is_some_and(|sliding| !(layer as u64 + 1).is_multiple_of(sliding.pattern))
+    }
+}
+
+/// A gemma3 file understood: hyper-parameters, settings and where the weights are.
+pub struct Gemma3File {
+    config: Gemma3Config,
+    settings: Settings,
+    context: u64,
+    weights: Weights,
+    roles: RoleSet,
+}
+
+/// Shapes are [rows, columns] of `y = W x`.
+struct Weights {
+    token_embd: Weight,     // [V, E]
+    output: Option<Weight>, // [V, E]; none: the embedding
+    output_norm: Weight,    // [E]
+    layers: Vec<LayerWeights>,
+}
+
+struct LayerWeights {
+    attn_norm: Weight,           // [E]
+    attn_q: Weight,              // [H D, E]
+    attn_k: Weight,              // [G D, E]
+    attn_v: Weight,              // [G D, E]
+    attn_q_norm: Weight,         // [D]
+    attn_k_norm: Weight,         // [D]
+    attn_output: Weight,         // [E, H D]
+    post_attention_norm: Weight, // [E]
+    ffn_norm: Weight,            // [E]
+    ffn_gate: Weight,            // [F, E]
+    ffn_up: Weight,              // [F, E]
+    ffn_down: Weight,            // [E, F]
+    post_ffw_norm: Weight,       // [E]
+}
+
+impl Gemma3File {
+    /// Reads the metadata and the tensor directory of `file`. Every tensor must be one
+    /// that the graph uses, in the shape that the metadata implies.
+    pub fn new(file: &GgufFile, settings: &Settings) -> Result<Gemma3File, ModelError> {
+        let config = Gemma3Config::new(file)?;
+        let context = settings.context(config.dims.context)?;
+        let weights = Weights::new(file, &config.dims)?;
+        let roles = weights.roles(&config, settings);
+        Ok(Gemma3File { config, settings: settings.clone(), context, weights, roles })
+    }
+
+    /// The hyper-parameters.
+    pub fn config(&self) -> &Gemma3Config {
+        &self.config
+    }
+}
+
+impl Weights {
+    fn new(file: &GgufFile, c: &Dims) -> Result<Weights, ModelError> {
+        let mut from = Catalogue::new(file);
+        let token_embd = from.matrix("token_embd.weight", c.vocabulary, c.width)?;
+        let output = match from.has("output.weight") {
+            true => Some(from.matrix("output.weight", c.vocabulary, c.width)?),
+            false => None,
+        };
+        let output_norm = from.vector("output_norm.weight", c.width)?;
+        let mut layers = Vec::new();
+        for layer in 0..c.layers {
+            let name = |part: &str| format!("blk.{layer}.{part}.weight");
+            let (queries, keys) = (c.queries(), c.keys());
+            layers.push(LayerWeights {
+                attn_norm: from.vector(&name("attn_norm"), c.width)?,
+                attn_q: from.matrix(&name("attn_q"), queries, c.width)?,
+                attn_k: from.matrix(&name("attn_k"), keys, c.width)?,
+                attn_v: from.matrix(&name("attn_v"), keys, c.width)?,
+                attn_q_norm: from.vector(&name("attn_q_norm"), c.head)?,
+                attn_k_norm: from.vector(&name("attn_k_norm"), c.head)?,
+                attn_output: from.matrix(&name("attn_output"), c.width, queries)?,
+                post_attention_norm: from.vector(&name("post_attention_norm"), c.width)?,
+                ffn_norm: from.vector(&name("ffn_norm"), c.width)?,
+                ffn_gate: from.matrix(&name("ffn_gate"), c.feed_forward, c.width)?,
+                ffn_up: from.matrix(&name("ffn_up"), c.feed_forward, c.width)?,
+                ffn_down: from.matrix(&name("ffn_down"), c.width, c.feed_forward)?,
+                post_ffw_norm: from.vector(&name("post_ffw_norm"), c.width)?,
+            });
+        }
+        from.finish()?;
+        Ok(Weights { token_embd, output, output_norm, layers })
+    }
+
+    /// Every kernel of the graph, in the order of the graph.
+    fn roles(&self, config: &Gemma3Config, settings: &Settings) -> RoleSet {
+        let c = &config.dims;
+        let (head, cache, pairs) = (c.head, settings.kv, c.head / 2);
+        let mut roles = RoleSet::default();
+        roles.add(Role::Embed { table: self.token_embd.element, width: c.width });
+        roles.add(Role::RmsNorm { width: c.width });
+        roles.add(Role::NormRope { pairs });
+        roles.add(Role::NormRopeStore { pairs, cache });
+        roles.add(Role::StoreValues { width: c.keys(), cache });
+        roles.add(Role::AttentionOne { head, group: c.heads / c.kv_heads, cache });
+        if settings.chunk > 1 {
+            roles.add(Role::Attention { head, cache });
+        }
+        roles.add(Role::RmsNormAdd { width: c.width });
+        roles.add(Role::GeGlu);
+        for rows in Rows::up_to(settings.chunk) {
+            for layer in &self.layers {
+                for weight in layer.matrices() {
+                    roles.add(Role::Linear { weight: weight.element, rows: *rows });
+                }
+            }
+        }
+        let output = self.output.as_ref().unwrap_or(&self.token_embd);
+        roles.add(Role::Linear { weight: output.element, rows: Rows::One });
+        if config.softcap.is_some() {
+            roles.add(Role::Softcap);
+        }
+        roles
+    }
+}
+
+impl LayerWeights {
+    fn matrices(&self) -> [&Weight; 7] {
+        let LayerWeights { attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down, .. } = self;
+        [attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down]
+    }
+}
+
+impl Architecture for Gemma3File {
+    fn name(&self) -> &'static str {
+        "gemma3"
+    }
+
+    fn context(&self) -> u64 {
+        self.context
+    }
+
+    fn vocabulary(&self) -> u64 {
+        self.config.dims.vocabulary
+    }
+
+    fn roles(&self) -> &[Role] {
+        self.roles.roles()
+    }
+
+    fn load(
+        &self,
+        file: &GgufFile,
+        device: Arc<dyn Device>,
+        kernels: &KernelSet,
+    ) -> Result<Arc<dyn Model>, ModelError> {
+        let (config, c, w, largest) = (&self.config, &self.config.dims, &self.weights, self.settings.chunk);
+        let (eps, cache) = (config.eps, self.settings.kv);
+        let import = |weight: &Weight| weight.import(file, &*device);
+        let linear = |weight| Linear::new(kernels, import(weight)?, largest);
+        let norm = |weight| RmsNorm::new(kernels, import(weight)?, eps);
+        let adding = |weight| RmsNorm::adding(kernels, import(weight)?, eps);
+
+        let mut layers = Vec::with_capacity(w.layers.len());
+        for (index, layer) in w.layers.iter().enumerate() {
+            layers.push(Layer {
+                slides: config.slides(index),
+                attn_norm: norm(&layer.attn_norm)?,
+                q: linear(&layer.attn_q)?,
+                k: linear(&layer.attn_k)?,
+                v: linear(&layer.attn_v)?,
+                q_norm: NormRope::new(kernels, &import(&layer.attn_q_norm)?, eps)?,
+                k_norm: NormRope::storing(kernels, &import(&layer.attn_k_norm)?, eps, cache)?,
+                attn_output: linear(&layer.attn_output)?,
+                post_attention_norm: adding(&layer.post_attention_norm)?,
+                ffn_norm: norm(&layer.ffn_norm)?,
+                gate: linear(&layer.ffn_gate)?,
+                up: linear(&layer.ffn_up)?,
+                down: linear(&layer.ffn_down)?,
+                post_ffw_norm: adding(&layer.post_ffw_norm)?,
+            });
+        }
+        let span = |rope: &RopeConfig, window| -> Result<Span, ModelError> {
+            Ok(Span {
+                angles: Angles::new(&*device, rope, c.head, self.context, None)?,
+                attention: Attention::new(kernels, c, cache, largest, config.scale, window)?,
+            })
+        };
+        let sliding = config.sliding.as_ref();
+        let table = import(&w.token_embd)?;
+        let output = w.output.as_ref().map(import).transpose()?;
+        Ok(Arc::new(Gemma3 {
+            output: Linear::new(kernels, output.unwrap_or_else(|| table.clone()), 1)?,
+            embed: Embedding::new(kernels, table, c.width, (c.width as f32).sqrt())?,
+            layers,
+            full: span(&config.rope, None)?,
+            sliding: sliding.map(|sliding| span(&sliding.rope, Some(sliding.window))).transpose()?,
+            store_values: StoreValues::new(kernels, c.keys(), cache)?,
+            geglu: GatedUnit::new(kernels, Role::GeGlu)?,
+            output_norm: norm(&w.output_norm)?,
+            softcap: config.softcap.map(|cap| Softcap::new(kernels, cap)).transpose()?,
+            placement: Placement { device, dims: c.clone(), context: self.context, chunk: largest, cache },
+        }))
+    }
+}
+
+/// The weights on a device, and the kernels.
+struct Gemma3 {
+    placement: Placement,
+    embed: Embedding,
+    layers: Vec<Layer>,
+    full: Span,
+    sliding: Option<Span>,
+    store_values: StoreValues,
+    geglu: GatedUnit,
+    output_norm: RmsNorm,
+    output: Linear,
+    softcap: Option<Softcap>,
+}
+
+/// What differs between layers that see a window and layers that see all positions.
+struct Span {
+    angles: Angles,
+    attention: Attention,
+}
+
+struct Layer {
+    slides: bool,
+    attn_norm: RmsNorm,
+    q: Linear,
+    k: Linear,
+    v: Linear,
+    q_norm: NormRope,
+    k_norm: NormRope,
+    attn_output: Linear,
+    post_attention_norm: RmsNorm,
+    ffn_norm: RmsNorm,
+    gate: Linear,
+    up: Linear,
+    down: Linear,
+    post_ffw_norm: RmsNorm,
+}
+
+impl Graph for Gemma3 {
+    fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    fn layers(&self, batch: &Batch, caches: &[Cache], pos: i32) -> Result<(), ModelError> {
+        let device = &*self.placement.device;
+        let Batch { ids, x, h, q, q_heads, k, k_heads, v, o, o_heads, gate, up, act } = batch;
+
+        self.embed.run(device, ids, x)?;
+        for (layer, cache) in self.layers.iter().zip(caches) {
+            let span = self.sliding.as_ref().filter(|_| layer.slides).unwrap_or(&self.full);
+            layer.attn_norm.run(device, x, h)?;
+            layer.q.run(device, h, q)?;
+            layer.k.run(device, h, k)?;
+            layer.v.run(device, h, v)?;
+            layer.q_norm.run(device, &span.angles, q_heads, None, pos)?;
+            layer.k_norm.run(device, &span.angles, k_heads, Some(&cache.keys), pos)?;
+            self.store_values.run(device, v, &cache.value_rows, pos)?;
+            span.attention.run(device, q_heads, (&cache.keys, &cache.values), o_heads, pos)?;
+            layer.attn_output.run(device, o, h)?;
+            layer.post_attention_norm.run(device, h, x)?;
+
+            layer.ffn_norm.run(device, x, h)?;
+            layer.gate.run(device, h, gate)?;
+            layer.up.run(device, h, up)?;
+            self.geglu.run(device, gate, up, act)?;
+            layer.down.run(device, act, h)?;
+            layer.post_ffw_norm.run(device, h, x)?;
+        }
+        Ok(())
+    }
+
+    fn output(&self, x: &Tensor, h: &Tensor, logits: &Tensor) -> Result<(), ModelError> {
+        let device = &*self.placement.device;
+        self.output_norm.run(device, x, h)?;
+        self.output.run(device, h, logits)?;
+        match &self.softcap {
+            Some(softcap) => softcap.run(device, logits),
+            None => Ok(()),
+        }
+    }
+}

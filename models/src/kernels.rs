@@ -1,0 +1,461 @@
+//! Which kernels a model needs, and the compile request of each.
+//!
+//! A [`Role`] is one kernel with everything bound that the model decides: element
+//! types, dims, rows per launch. Requests follow from roles alone; the chip is only
+//! filled in, so a list recorded on one chip serves every other.
+
+use std::{collections::BTreeMap, fmt};
+
+use phobos_artifact::{Chip, CompileOptions, CompileRequest, DType, Element, format};
+use phobos_device::Kernel;
+
+use crate::ModelError;
+
+const ATTENTION: &str = include_str!("../kernels/attention.ph");
+const EMBED: &str = include_str!("../kernels/embed.ph");
+const GEGLU: &str = include_str!("../kernels/geglu.ph");
+const LINEAR: &str = include_str!("../kernels/linear.ph");
+const NORM_ROPE: &str = include_str!("../kernels/norm_rope.ph");
+const RMSNORM: &str = include_str!("../kernels/rmsnorm.ph");
+const ROPE: &str = include_str!("../kernels/rope.ph");
+const SOFTCAP: &str = include_str!("../kernels/softcap.ph");
+const SWIGLU: &str = include_str!("../kernels/swiglu.ph");
+
+/// How many rows (tokens) a launch has; it decides the tile of the row axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// One: decoding.
+    One,
+    /// 2 to 31: the rest of a prompt.
+    Few,
+    /// 32 and more: a prompt.
+    Many,
+}
+
+impl Rows {
+    /// Every class.
+    pub const ALL: [Rows; 3] = [Rows::One, Rows::Few, Rows::Many];
+
+    /// The class of a launch of `rows` rows.
+    pub fn of(rows: u64) -> Rows {
+        match rows {
+            0 | 1 => Rows::One,
+            2..=31 => Rows::Few,
+            _ => Rows::Many,
+        }
+    }
+
+    /// The classes that batches of at most `largest` rows use.
+    pub fn up_to(largest: u64) -> &'static [Rows] {
+        match Rows::of(largest) {
+            Rows::One => &Rows::ALL[..1],
+            Rows::Few => &Rows::ALL[..2],
+            Rows::Many => &Rows::ALL,
+        }
+    }
+
+    /// `TILE_M` of the linear kernels.
+    fn linear_tile(self) -> u64 {
+        match self {
+            Rows::One => 1,
+            Rows::Few => 16,
+            Rows::Many => 64,
+        }
+    }
+}
+
+/// What a kernel does in a model. Shapes are row-major, outermost axis first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// `Ids [N], table [V, E] -> X [N, E]`, scaled.
+    Embed {
+        /// Format of the table.
+        table: Element,
+        /// E.
+        width: u64,
+    },
+    /// `X [N, E], W [E] -> Y [N, E]`.
+    RmsNorm {
+        /// E.
+        width: u64,
+    },
+    /// `X [N, E], W [E]`, added to `Y [N, E]`.
+    RmsNormAdd {
+        /// E.
+        width: u64,
+    },
+    /// `X [M, K], W [N, K] -> Y [M, N]`.
+    Linear {
+        /// Format of W.
+        weight: Element,
+        /// M.
+        rows: Rows,
+    },
+    /// `X [M, K], W [N, K]`, added to `Y [M, N]`.
+    LinearAdd {
+        /// Format of W.
+        weight: Element,
+        /// M.
+        rows: Rows,
+    },
+    /// Rotates `X [N, H, R, 2]` in place.
+    Rope {
+        /// R: pairs of a head.
+        pairs: u64,
+    },
+    /// Rotates `X [N, G, R, 2]` into a key cache `[S, G, R, 2]`.
+    StoreKeys {
+        /// R: pairs of a head.
+        pairs: u64,
+        /// Element of the cache.
+        cache: DType,
+    },
+    /// Norms and rotates `X [N, H, 2, R], W [2, R]` in place.
+    NormRope {
+        /// R: pairs of a head.
+        pairs: u64,
+    },
+    /// Norms and rotates `X [N, G, 2, R], W [2, R]` into a key cache `[S, G, 2, R]`.
+    NormRopeStore {
+        /// R: pairs of a head.
+        pairs: u64,
+        /// Element of the cache.
+        cache: DType,
+    },
+    /// Copies `X [N, E]` into a value cache `[S, E]`.
+    StoreValues {
+        /// E: all key/value heads together.
+        width: u64,
+        /// Element of the cache.
+        cache: DType,
+    },
+    /// Causal: `Q [N, H, D], K [S, G, D], V [S, G, D] -> O [N, H, D]`.
+    Attention {
+        /// D.
+        head: u64,
+        /// Element of the caches.
+        cache: DType,
+    },
+    /// Causal, one row: `Q [1, G, R, D], K [S, G, D], V [S, G, D] -> O [1, G, R, D]`.
+    AttentionOne {
+        /// D.
+        head: u64,
+        /// R: query heads of a key/value head.
+        group: u64,
+        /// Element of the caches.
+        cache: DType,
+    },
+    /// `Gate [N, F], Up [N, F] -> Y [N, F]` with silu.
+    SwiGlu,
+    /// `Gate [N, F], Up [N, F] -> Y [N, F]` with gelu.
+    GeGlu,
+    /// `X [N, V]` in place.
+    Softcap,
+}
+
+/// Every element that kernels take for a weight matrix: the scalars, then the block
+/// formats.
+pub fn weight_elements() -> impl Iterator<Item = Element> {
+    let scalars = [DType::F32, DType::F16, DType::Bf16].map(Element::Scalar);
+    scalars.into_iter().chain(format::ALL.into_iter().map(Element::Block))
+}
+
+impl Role {
+    /// This kernel for weights in `element`; `None` when it takes no weight matrix, or
+    /// when a row of its table is no whole number of blocks.
+    pub fn with_weight(self, element: Element) -> Option<Role> {
+        match self {
+            Role::Embed { width, .. } => {
+                let whole = width.is_multiple_of(element.block_elements() as u64);
+                whole.then_some(Role::Embed { table: element, width })
+            }
+            Role::Linear { rows, .. } => Some(Role::Linear { weight: element, rows }),
+            Role::LinearAdd { rows, .. } => Some(Role::LinearAdd { weight: element, rows }),
+            Role::RmsNorm { .. }
+            | Role::RmsNormAdd { .. }
+            | Role::Rope { .. }
+            | Role::StoreKeys { .. }
+            | Role::NormRope { .. }
+            | Role::NormRopeStore { .. }
+            | Role::StoreValues { .. }
+            | Role::Attention { .. }
+            | Role::AttentionOne { .. }
+            | Role::SwiGlu
+            | Role::GeGlu
+            | Role::Softcap => None,
+        }
+    }
+
+    /// The request that compiles this kernel for `chip`.
+    pub fn request(&self, chip: Chip) -> CompileRequest {
+        let spec = match *self {
+            Role::Embed { table, width } => Spec::new(EMBED, "embed").element("F", table).dim("E", width),
+            Role::RmsNorm { width } => Spec::new(RMSNORM, "rmsnorm").dim("E", width),
+            Role::RmsNormAdd { width } => Spec::new(RMSNORM, "rmsnorm_add").dim("E", width),
+            Role::Linear { weight, rows } => Spec::linear("linear", weight, rows),
+            Role::LinearAdd { weight, rows } => Spec::linear("linear_add", weight, rows),
+            Role::Rope { pairs } => Spec::new(ROPE, "rope").dim("R", pairs),
+            Role::StoreKeys { pairs, cache } => {
+                Spec::new(ROPE, "rope_store").element("T", Element::Scalar(cache)).dim("R", pairs)
+            }
+            Role::NormRope { pairs } => Spec::new(NORM_ROPE, "norm_rope").dim("R", pairs),
+            Role::NormRopeStore { pairs, cache } => {
+                Spec::new(NORM_ROPE, "norm_rope_store").element("T", Element::Scalar(cache)).dim("R", pairs)
+            }
+            Role::StoreValues { width, cache } => {
+                Spec::new(ROPE, "store").element("T", Element::Scalar(cache)).dim("E", width)
+            }
+            Role::Attention { head, cache } => Spec::new(ATTENTION, "attention")
+                .element("T", Element::Scalar(cache))
+                .dim("D", head)
+                .param("TILE_Q", 16),
+            Role::AttentionOne { head, group, cache } => Spec::new(ATTENTION, "attention_one")
+                .element("T", Element::Scalar(cache))
+                .dim("D", head)
+                .dim("R", group),
+            Role::SwiGlu => Spec::new(SWIGLU, "swiglu"),
+            Role::GeGlu => Spec::new(GEGLU, "geglu"),
+            Role::Softcap => Spec::new(SOFTCAP, "softcap"),
+        };
+        spec.request(chip)
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+/// A request without its chip.
+struct Spec {
+    source: &'static str,
+    kernel: &'static str,
+    elements: BTreeMap<String, Element>,
+    dims: BTreeMap<String, u64>,
+    params: BTreeMap<String, u64>,
+}
+
+impl Spec {
+    fn new(source: &'static str, kernel: &'static str) -> Spec {
+        let (elements, dims, params) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Spec { source, kernel, elements, dims, params }
+    }
+
+    /// One row streams the weights once: the whole depth at a time, few columns to a
+    /// program so that all threads have work. Many rows use each weight often.
+    fn linear(kernel: &'static str, weight: Element, rows: Rows) -> Spec {
+        let (columns, depth) = if rows == Rows::One { (32, 4096) } else { (64, 512) };
+        Spec::new(LINEAR, kernel)
+            .element("F", weight)
+            .param("TILE_M", rows.linear_tile())
+            .param("TILE_N", columns)
+            .param("TILE_K", depth)
+    }
+
+    fn element(mut self, name: &str, element: Element) -> Spec {
+        self.elements.insert(name.to_owned(), element);
+        self
+    }
+
+    fn dim(mut self, name: &str, value: u64) -> Spec {
+        self.dims.insert(name.to_owned(), value);
+        self
+    }
+
+    fn param(mut self, name: &str, value: u64) -> Spec {
+        self.params.insert(name.to_owned(), value);
+        self
+    }
+
+    fn request(self, chip: Chip) -> CompileRequest {
+        CompileRequest {
+            source: self.source.to_owned(),
+            kernel: self.kernel.to_owned(),
+            elements: self.elements,
+            dims: self.dims,
+            params: self.params,
+            options: CompileOptions::default(),
+            chip,
+        }
+    }
+}
+
+/// The roles of a model, each once, in order of first use.
+#[derive(Clone, Debug, Default)]
+pub struct RoleSet {
+    roles: Vec<Role>,
+}
+
+impl RoleSet {
+    /// Adds `role` unless it is there.
+    pub fn add(&mut self, role: Role) {
+        if !self.roles.contains(&role) {
+            self.roles.push(role);
+        }
+    }
+
+    /// The roles in order of first use.
+    pub fn roles(&self) -> &[Role] {
+        &self.roles
+    }
+}
+
+/// The loaded kernels of a model by role.
+#[derive(Default)]
+pub struct KernelSet {
+    kernels: Vec<(Role, Kernel)>,
+}
+
+impl KernelSet {
+    /// Adds the kernel of `role`.
+    pub fn insert(&mut self, role: Role, kernel: Kernel) {
+        self.kernels.push((role, kernel));
+    }
+
+    /// The kernel of `role`.
+    pub fn get(&self, role: Role) -> Result<Kernel, ModelError> {
+        self.kernels
+            .iter()
+            .find(|(key, _)| *key == role)
+            .map(|(_, kernel)| kernel.clone())
+            .ok_or(ModelError::MissingKernel { role: role.to_string() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn q4_1() -> Element {
+        "q4_1".parse().unwrap()
+    }
+
+    #[test]
+    fn a_request_names_what_the_model_decides() {
+        let request = Role::Linear { weight: q4_1(), rows: Rows::One }.request(Chip::Sm(86));
+        assert_eq!(request.kernel, "linear");
+        assert_eq!(request.chip, Chip::Sm(86));
+        assert_eq!(request.elements, BTreeMap::from([("F".to_owned(), q4_1())]));
+        let params = [("TILE_K", 4096), ("TILE_M", 1), ("TILE_N", 32)];
+        assert_eq!(request.params, params.map(|(name, value)| (name.to_owned(), value)).into());
+        assert!(request.dims.is_empty());
+    }
+
+    #[test]
+    fn only_the_chip_differs_between_chips() {
+        for role in every_role() {
+            let mut a = role.request(Chip::Sm(75));
+            let b = role.request(Chip::Sm(120));
+            assert_ne!(a, b);
+            a.chip = b.chip;
+            assert_eq!(a, b);
+        }
+    }
+
+    /// The kernel, each generic, each bound dim and each parameter of every role occur
+    /// in its source: a renamed one in a .ph file is found here, not by a user.
+    #[test]
+    fn requests_fit_their_sources() {
+        for role in every_role() {
+            let request = role.request(Chip::Sm(75));
+            let source = &request.source;
+            let open = format!("kernel {}", request.kernel);
+            let start = source
+                .match_indices(&open)
+                .find(|(at, _)| matches!(source[at + open.len()..].chars().next(), Some('(' | '[')))
+                .map(|(at, _)| at)
+                .unwrap();
+            let signature = &source[start..start + source[start..].find('{').unwrap()];
+            for name in request.elements.keys() {
+                assert!(
+                    signature.contains(&format!("[{name}: ")) && signature.contains(&format!("<{name}>")),
+                    "{role}: {name} in {signature}"
+                );
+            }
+            for name in request.dims.keys() {
+                let used = ["[", " "]
+                    .iter()
+                    .any(|l| [",", "]"].iter().any(|r| signature.contains(&format!("{l}{name}{r}"))));
+                assert!(used, "{role}: dim {name} in {signature}");
+            }
+            for (name, value) in &request.params {
+                let list = source.split(&format!("{name} in [")).nth(1).unwrap();
+                let list = &list[..list.find(']').unwrap()];
+                assert!(
+                    list.split(", ").any(|v| v.parse() == Ok(*value)),
+                    "{role}: {name}={value} in {list}"
+                );
+            }
+        }
+    }
+
+    fn every_role() -> Vec<Role> {
+        let (weight, cache) = (q4_1(), DType::F16);
+        let mut roles = vec![
+            Role::Embed { table: weight, width: 64 },
+            Role::RmsNorm { width: 64 },
+            Role::RmsNormAdd { width: 64 },
+            Role::NormRope { pairs: 16 },
+            Role::NormRopeStore { pairs: 16, cache },
+            Role::Rope { pairs: 16 },
+            Role::StoreKeys { pairs: 16, cache },
+            Role::StoreValues { width: 64, cache },
+            Role::SwiGlu,
+            Role::GeGlu,
+            Role::Softcap,
+        ];
+        for rows in Rows::ALL {
+            roles.push(Role::Linear { weight, rows });
+            roles.push(Role::LinearAdd { weight, rows });
+        }
+        roles.extend([Role::Attention { head: 32, cache }, Role::AttentionOne { head: 32, group: 3, cache }]);
+        roles
+    }
+
+    #[test]
+    fn every_element_of_a_weight_is_one_that_files_have() {
+        let runnable: Vec<Element> =
+            phobos_gguf::TensorType::ALL.iter().filter_map(|tensor_type| tensor_type.element()).collect();
+        let weights: Vec<Element> = weight_elements().collect();
+        assert_eq!(weights.len(), runnable.len());
+        assert!(runnable.iter().all(|element| weights.contains(element)), "{weights:?}");
+    }
+
+    #[test]
+    fn other_weights_change_the_element_alone() {
+        let q8_0: Element = "q8_0".parse().unwrap();
+        for role in every_role() {
+            let Some(other) = role.with_weight(q8_0) else {
+                assert!(!format!("{role}").contains("q4_1"), "{role} takes weights");
+                continue;
+            };
+            let (from, to) = (role.request(Chip::Sm(75)), other.request(Chip::Sm(75)));
+            assert_eq!(to.elements, BTreeMap::from([("F".to_owned(), q8_0)]));
+            assert_eq!(CompileRequest { elements: from.elements, ..to }, role.request(Chip::Sm(75)));
+        }
+        // 48 columns are one block of 32 and a half.
+        let odd = Role::Embed { table: Element::Scalar(DType::F16), width: 48 };
+        assert_eq!(odd.with_weight(q8_0), None);
+        assert!(odd.with_weight(Element::Scalar(DType::F32)).is_some());
+    }
+
+    #[test]
+    fn row_classes() {
+        assert_eq!(
+            [1, 2, 31, 32, 512].map(Rows::of),
+            [Rows::One, Rows::Few, Rows::Few, Rows::Many, Rows::Many]
+        );
+        assert_eq!(Rows::up_to(1), [Rows::One]);
+        assert_eq!(Rows::up_to(64), Rows::ALL);
+    }
+
+    #[test]
+    fn a_role_is_requested_once() {
+        let mut set = RoleSet::default();
+        set.add(Role::SwiGlu);
+        set.add(Role::RmsNorm { width: 8 });
+        set.add(Role::SwiGlu);
+        assert_eq!(set.roles(), [Role::SwiGlu, Role::RmsNorm { width: 8 }]);
+    }
+}

@@ -1,0 +1,295 @@
+//! The `llama` architecture: Llama 1 to 3, SmolLM2, MiniCPM5 and what else has this graph
+//! (Touvron et al. 2023, arXiv:2302.13971; grouped queries: Ainslie et al. 2023,
+//! arXiv:2305.13245).
+//!
+//! ```text
+//! x = embed(ids)
+//! for each layer:
+//!   h = rmsnorm(x);  q, k, v = Wq h, Wk h, Wv h;  rope(q), rope(k)
+//!   x += Wo attention(q, keys, values)
+//!   h = rmsnorm(x);  x += Wdown (silu(Wgate h) * Wup h)
+//! logits = Wout rmsnorm(x)
+//! ```
+
+use std::sync::Arc;
+
+use phobos_device::{Device, Tensor};
+use phobos_gguf::GgufFile;
+
+use crate::{
+    Architecture, Model, ModelError, RopeConfig, Settings,
+    config::{Dims, Keys},
+    kernels::{KernelSet, Role, RoleSet, Rows},
+    ops::{Angles, Attention, Embedding, GatedUnit, Linear, RmsNorm, Rope, StoreValues},
+    sequence::{Batch, Cache, Graph, Placement},
+    weights::{Catalogue, Weight},
+};
+
+/// Hyper-parameters of a `llama` model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LlamaConfig {
+    /// Its extents.
+    pub dims: Dims,
+    /// Added to the mean square in RMSNorm.
+    pub eps: f32,
+    /// Rotary position embedding.
+    pub rope: RopeConfig,
+}
+
+/// Keys whose meaning the graph lacks, and the one value that needs none.
+const NEUTRAL: [(&str, f64); 7] = [
+    ("expert_count", 0.0),
+    ("expert_used_count", 0.0),
+    ("attention.causal", 1.0),
+    ("logit_scale", 1.0),
+    ("residual_scale", 1.0),
+    ("embedding_scale", 1.0),
+    ("rope.scaling.attn_factor", 1.0),
+];
+
+impl LlamaConfig {
+    /// Reads the `llama.*` keys of `file`.
+    fn new(file: &GgufFile) -> Result<LlamaConfig, ModelError> {
+        let keys = Keys::new(file)?;
+        keys.expect_neutral(&NEUTRAL)?;
+        let dims = keys.dims()?;
+        Ok(LlamaConfig { eps: keys.eps()?, rope: keys.rope(dims.head)?, dims })
+    }
+}
+
+/// A llama file understood: hyper-parameters, settings and where the weights are.
+pub struct LlamaFile {
+    config: LlamaConfig,
+    settings: Settings,
+    context: u64,
+    weights: Weights,
+    roles: RoleSet,
+}
+
+/// Shapes are [rows, columns] of `y = W x`.
+struct Weights {
+    token_embd: Weight,         // [V, E]
+    output: Option<Weight>,     // [V, E]; none: the embedding
+    output_norm: Weight,        // [E]
+    rope_freqs: Option<Weight>, // [pairs rotated]
+    layers: Vec<LayerWeights>,
+}
+
+struct LayerWeights {
+    attn_norm: Weight,   // [E]
+    attn_q: Weight,      // [H D, E]
+    attn_k: Weight,      // [G D, E]
+    attn_v: Weight,      // [G D, E]
+    attn_output: Weight, // [E, H D]
+    ffn_norm: Weight,    // [E]
+    ffn_gate: Weight,    // [F, E]
+    ffn_up: Weight,      // [F, E]
+    ffn_down: Weight,    // [E, F]
+}
+
+impl LlamaFile {
+    /// Reads the metadata and the tensor directory of `file`. Every tensor must be one
+    /// that the graph uses, in the shape that the metadata implies.
+    pub fn new(file: &GgufFile, settings: &Settings) -> Result<LlamaFile, ModelError> {
+        let config = LlamaConfig::new(file)?;
+        let context = settings.context(config.dims.context)?;
+        let weights = Weights::new(file, &config)?;
+        let roles = weights.roles(&config.dims, settings);
+        Ok(LlamaFile { config, settings: settings.clone(), context, weights, roles })
+    }
+
+    /// The hyper-parameters.
+    pub fn config(&self) -> &LlamaConfig {
+        &self.config
+    }
+}
+
+impl Weights {
+    fn new(file: &GgufFile, config: &LlamaConfig) -> Result<Weights, ModelError> {
+        let c = &config.dims;
+        let mut from = Catalogue::new(file);
+        let token_embd = from.matrix("token_embd.weight", c.vocabulary, c.width)?;
+        let output = match from.has("output.weight") {
+            true => Some(from.matrix("output.weight", c.vocabulary, c.width)?),
+            false => None,
+        };
+        let output_norm = from.vector("output_norm.weight", c.width)?;
+        let rope_freqs = match from.has("rope_freqs.weight") {
+            true => Some(from.vector("rope_freqs.weight", config.rope.rotated / 2)?),
+            false => None,
+        };
+        let mut layers = Vec::new();
+        for layer in 0..c.layers {
+            let name = |part: &str| format!("blk.{layer}.{part}.weight");
+            let (queries, keys) = (c.queries(), c.keys());
+            layers.push(LayerWeights {
+                attn_norm: from.vector(&name("attn_norm"), c.width)?,
+                attn_q: from.matrix(&name("attn_q"), queries, c.width)?,
+                attn_k: from.matrix(&name("attn_k"), keys, c.width)?,
+                attn_v: from.matrix(&name("attn_v"), keys, c.width)?,
+                attn_output: from.matrix(&name("attn_output"), c.width, queries)?,
+                ffn_norm: from.vector(&name("ffn_norm"), c.width)?,
+                ffn_gate: from.matrix(&name("ffn_gate"), c.feed_forward, c.width)?,
+                ffn_up: from.matrix(&name("ffn_up"), c.feed_forward, c.width)?,
+                ffn_down: from.matrix(&name("ffn_down"), c.width, c.feed_forward)?,
+            });
+        }
+        from.finish()?;
+        Ok(Weights { token_embd, output, output_norm, rope_freqs, layers })
+    }
+
+    /// Every kernel of the graph, in the order of the graph.
+    fn roles(&self, c: &Dims, settings: &Settings) -> RoleSet {
+        let (head, cache, pairs) = (c.head, settings.kv, c.head / 2);
+        let mut roles = RoleSet::default();
+        roles.add(Role::Embed { table: self.token_embd.element, width: c.width });
+        roles.add(Role::RmsNorm { width: c.width });
+        roles.add(Role::Rope { pairs });
+        roles.add(Role::StoreKeys { pairs, cache });
+        roles.add(Role::StoreValues { width: c.keys(), cache });
+        roles.add(Role::AttentionOne { head, group: c.heads / c.kv_heads, cache });
+        if settings.chunk > 1 {
+            roles.add(Role::Attention { head, cache });
+        }
+        roles.add(Role::SwiGlu);
+        for rows in Rows::up_to(settings.chunk) {
+            for layer in &self.layers {
+                for weight in [&layer.attn_q, &layer.attn_k, &layer.attn_v, &layer.ffn_gate, &layer.ffn_up] {
+                    roles.add(Role::Linear { weight: weight.element, rows: *rows });
+                }
+                for weight in [&layer.attn_output, &layer.ffn_down] {
+                    roles.add(Role::LinearAdd { weight: weight.element, rows: *rows });
+                }
+            }
+        }
+        let output = self.output.as_ref().unwrap_or(&self.token_embd);
+        roles.add(Role::Linear { weight: output.element, rows: Rows::One });
+        roles
+    }
+}
+
+impl Architecture for LlamaFile {
+    fn name(&self) -> &'static str {
+        "llama"
+    }
+
+    fn context(&self) -> u64 {
+        self.context
+    }
+
+    fn vocabulary(&self) -> u64 {
+        self.config.dims.vocabulary
+    }
+
+    fn roles(&self) -> &[Role] {
+        self.roles.roles()
+    }
+
+    fn load(
+        &self,
+        file: &GgufFile,
+        device: Arc<dyn Device>,
+        kernels: &KernelSet,
+    ) -> Result<Arc<dyn Model>, ModelError> {
+        let (c, w, largest) = (&self.config.dims, &self.weights, self.settings.chunk);
+        let import = |weight: &Weight| weight.import(file, &*device);
+        let linear = |weight| Linear::new(kernels, import(weight)?, largest);
+        let adding = |weight| Linear::adding(kernels, import(weight)?, largest);
+        let norm = |weight| RmsNorm::new(kernels, import(weight)?, self.config.eps);
+
+        let mut layers = Vec::with_capacity(w.layers.len());
+        for layer in &w.layers {
+            layers.push(Layer {
+                attn_norm: norm(&layer.attn_norm)?,
+                q: linear(&layer.attn_q)?,
+                k: linear(&layer.attn_k)?,
+                v: linear(&layer.attn_v)?,
+                attn_output: adding(&layer.attn_output)?,
+                ffn_norm: norm(&layer.ffn_norm)?,
+                gate: linear(&layer.ffn_gate)?,
+                up: linear(&layer.ffn_up)?,
+                down: adding(&layer.ffn_down)?,
+            });
+        }
+        let factors = w.rope_freqs.as_ref().map(|weight| weight.read(file)).transpose()?;
+        let angles = Angles::new(&*device, &self.config.rope, c.head, self.context, factors.as_deref())?;
+        let table = import(&w.token_embd)?;
+        let output = w.output.as_ref().map(import).transpose()?;
+
+        let cache = self.settings.kv;
+        let scale = 1.0 / (c.head as f64).sqrt();
+        Ok(Arc::new(Llama {
+            output: Linear::new(kernels, output.unwrap_or_else(|| table.clone()), 1)?,
+            embed: Embedding::new(kernels, table, c.width, 1.0)?,
+            layers,
+            rope: Rope::new(kernels, angles, c.head / 2, cache)?,
+            store_values: StoreValues::new(kernels, c.keys(), cache)?,
+            attention: Attention::new(kernels, c, cache, largest, scale, None)?,
+            swiglu: GatedUnit::new(kernels, Role::SwiGlu)?,
+            output_norm: norm(&w.output_norm)?,
+            placement: Placement { device, dims: c.clone(), context: self.context, chunk: largest, cache },
+        }))
+    }
+}
+
+/// The weights on a device, and the kernels.
+struct Llama {
+    placement: Placement,
+    embed: Embedding,
+    layers: Vec<Layer>,
+    rope: Rope,
+    store_values: StoreValues,
+    attention: Attention,
+    swiglu: GatedUnit,
+    output_norm: RmsNorm,
+    output: Linear,
+}
+
+struct Layer {
+    attn_norm: RmsNorm,
+    q: Linear,
+    k: Linear,
+    v: Linear,
+    attn_output: Linear,
+    ffn_norm: RmsNorm,
+    gate: Linear,
+    up: Linear,
+    down: Linear,
+}
+
+impl Graph for Llama {
+    fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    fn layers(&self, batch: &Batch, caches: &[Cache], pos: i32) -> Result<(), ModelError> {
+        let device = &*self.placement.device;
+        let Batch { ids, x, h, q, q_heads, k, k_heads, v, o, o_heads, gate, up, act } = batch;
+
+        self.embed.run(device, ids, x)?;
+        for (layer, cache) in self.layers.iter().zip(caches) {
+            layer.attn_norm.run(device, x, h)?;
+            layer.q.run(device, h, q)?;
+            layer.k.run(device, h, k)?;
+            layer.v.run(device, h, v)?;
+            self.rope.rotate(device, q_heads, pos)?;
+            self.rope.store(device, k_heads, &cache.keys, pos)?;
+            self.store_values.run(device, v, &cache.value_rows, pos)?;
+            self.attention.run(device, q_heads, (&cache.keys, &cache.values), o_heads, pos)?;
+            layer.attn_output.run(device, o, x)?;
+
+            layer.ffn_norm.run(device, x, h)?;
+            layer.gate.run(device, h, gate)?;
+            layer.up.run(device, h, up)?;
+            self.swiglu.run(device, gate, up, act)?;
+            layer.down.run(device, act, x)?;
+        }
+        Ok(())
+    }
+
+    fn output(&self, x: &Tensor, h: &Tensor, logits: &Tensor) -> Result<(), ModelError> {
+        let device = &*self.placement.device;
+        self.output_norm.run(device, x, h)?;
+        self.output.run(device, h, logits)
+    }
+}

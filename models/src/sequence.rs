@@ -1,0 +1,244 @@
+//! What decoders share: the state of a text, and the way through it in batches.
+
+use std::sync::Arc;
+
+use phobos_artifact::{DType, Element};
+use phobos_device::{Buffer, Device, DeviceExt, Tensor};
+
+use crate::{Logits, Model, ModelError, Sequence, config::Dims, ops::F32};
+
+const I32: Element = Element::Scalar(DType::I32);
+
+/// Where and how large a loaded model runs.
+pub(crate) struct Placement {
+    pub device: Arc<dyn Device>,
+    pub dims: Dims,
+    /// Positions of the context, at most i32::MAX.
+    pub context: u64,
+    /// The most tokens that run through the layers at once.
+    pub chunk: u64,
+    /// Element of the key/value caches.
+    pub cache: DType,
+}
+
+/// A graph on a device: what an architecture computes.
+pub(crate) trait Graph: Send + Sync + 'static {
+    fn placement(&self) -> &Placement;
+
+    /// Reads the tokens `batch.ids` at positions `pos` on; leaves the residual stream in
+    /// `batch.x`.
+    fn layers(&self, batch: &Batch, caches: &[Cache], pos: i32) -> Result<(), ModelError>;
+
+    /// The logits [1, V] of the residual stream `x` [1, E]; `h` [1, E] is free for use.
+    fn output(&self, x: &Tensor, h: &Tensor, logits: &Tensor) -> Result<(), ModelError>;
+}
+
+impl<G: Graph> Model for G {
+    fn sequence(self: Arc<Self>) -> Result<Box<dyn Sequence>, ModelError> {
+        let place = self.placement();
+        let mut caches = Vec::new();
+        for _ in 0..place.dims.layers {
+            caches.push(Cache::new(place)?);
+        }
+        let work = Work::new(place)?;
+        Ok(Box::new(GraphSequence { position: 0, caches, work, graph: self }))
+    }
+}
+
+/// Keys and values of one layer.
+pub(crate) struct Cache {
+    /// [S, G, D]
+    pub keys: Tensor,
+    /// [S, G, D]
+    pub values: Tensor,
+    /// The values as [S, G D].
+    pub value_rows: Tensor,
+}
+
+impl Cache {
+    fn new(place: &Placement) -> Result<Cache, ModelError> {
+        let element = Element::Scalar(place.cache);
+        let (s, c) = (place.context, &place.dims);
+        let shape = [s, c.kv_heads, c.head];
+        let bytes = element.tensor_bytes(&shape).ok_or_else(|| {
+            ModelError::Setting(format!("--ctx {s}: the key/value cache does not fit in 64 bits"))
+        })?;
+        let keys = Tensor::of(&place.device.allocate(bytes)?, element, shape)?;
+        let values = Tensor::of(&place.device.allocate(bytes)?, element, shape)?;
+        Ok(Cache { keys, value_rows: values.reshape([s, c.keys()])?, values })
+    }
+}
+
+/// Activations, allocated for the largest batch.
+struct Work {
+    ids: Buffer,
+    x: Buffer,
+    h: Buffer,
+    q: Buffer,
+    k: Buffer,
+    v: Buffer,
+    o: Buffer,
+    gate: Buffer,
+    up: Buffer,
+    act: Buffer,
+    logits: Buffer, // [V]
+}
+
+/// Activations of a batch of N tokens.
+pub(crate) struct Batch {
+    /// [N] i32
+    pub ids: Tensor,
+    /// [N, E]: the residual stream.
+    pub x: Tensor,
+    /// [N, E]: its norm.
+    pub h: Tensor,
+    /// [N, H D]
+    pub q: Tensor,
+    /// The same as [N, H, D].
+    pub q_heads: Tensor,
+    /// [N, G D]
+    pub k: Tensor,
+    /// The same as [N, G, D].
+    pub k_heads: Tensor,
+    /// [N, G D]
+    pub v: Tensor,
+    /// [N, H D]
+    pub o: Tensor,
+    /// The same as [N, H, D].
+    pub o_heads: Tensor,
+    /// [N, F]
+    pub gate: Tensor,
+    /// [N, F]
+    pub up: Tensor,
+    /// [N, F]
+    pub act: Tensor,
+}
+
+impl Work {
+    fn new(place: &Placement) -> Result<Work, ModelError> {
+        let (n, c) = (place.chunk, &place.dims);
+        let rows = |n: u64, width: u64| -> Result<Buffer, ModelError> {
+            let bytes = F32.tensor_bytes(&[n, width]).ok_or_else(|| {
+                ModelError::Setting(format!("batches of {n} rows of {width} do not fit in 64 bits"))
+            })?;
+            Ok(place.device.allocate(bytes)?)
+        };
+        Ok(Work {
+            ids: rows(n, 1)?,
+            x: rows(n, c.width)?,
+            h: rows(n, c.width)?,
+            q: rows(n, c.queries())?,
+            k: rows(n, c.keys())?,
+            v: rows(n, c.keys())?,
+            o: rows(n, c.queries())?,
+            gate: rows(n, c.feed_forward)?,
+            up: rows(n, c.feed_forward)?,
+            act: rows(n, c.feed_forward)?,
+            logits: rows(1, c.vocabulary)?,
+        })
+    }
+
+    fn batch(&self, c: &Dims, n: u64) -> Result<Batch, ModelError> {
+        let rows = |buffer: &Buffer, width: u64| Tensor::of(buffer, F32, [n, width]);
+        let heads = |buffer: &Buffer, heads: u64| Tensor::of(buffer, F32, [n, heads, c.head]);
+        Ok(Batch {
+            ids: Tensor::of(&self.ids, I32, [n])?,
+            x: rows(&self.x, c.width)?,
+            h: rows(&self.h, c.width)?,
+            q: rows(&self.q, c.queries())?,
+            q_heads: heads(&self.q, c.heads)?,
+            k: rows(&self.k, c.keys())?,
+            k_heads: heads(&self.k, c.kv_heads)?,
+            v: rows(&self.v, c.keys())?,
+            o: rows(&self.o, c.queries())?,
+            o_heads: heads(&self.o, c.heads)?,
+            gate: rows(&self.gate, c.feed_forward)?,
+            up: rows(&self.up, c.feed_forward)?,
+            act: rows(&self.act, c.feed_forward)?,
+        })
+    }
+}
+
+/// A text being read and written.
+struct GraphSequence<G> {
+    graph: Arc<G>,
+    position: u64,
+    caches: Vec<Cache>,
+    work: Work,
+}
+
+impl<G: Graph> GraphSequence<G> {
+    /// Runs `ids`, at most a chunk, through the layers.
+    fn layers(&self, ids: &[i32]) -> Result<(), ModelError> {
+        let place = self.graph.placement();
+        place.device.write_slice(&self.work.ids, 0, ids)?;
+        let batch = self.work.batch(&place.dims, ids.len() as u64)?;
+        // The context has at most i32::MAX positions.
+        self.graph.layers(&batch, &self.caches, self.position as i32)
+    }
+
+    /// Appends the logits of row `row` of the last batch to `out`.
+    fn logits(&self, row: u64, out: &mut Vec<f32>) -> Result<(), ModelError> {
+        let (place, w) = (self.graph.placement(), &self.work);
+        let (width, vocabulary) = (place.dims.width, place.dims.vocabulary);
+        let row_bytes = width * F32.block_bytes() as u64;
+        let x = Tensor::new(&w.x, row * row_bytes, F32, [1, width])?;
+        let h = Tensor::of(&w.h, F32, [1, width])?;
+        let logits = Tensor::of(&w.logits, F32, [1, vocabulary])?;
+        self.graph.output(&x, &h, &logits)?;
+        let start = out.len();
+        out.resize(start + vocabulary as usize, 0.0);
+        if let Some(rows) = out.get_mut(start..) {
+            place.device.read_slice(&w.logits, 0, rows)?;
+        }
+        Ok(())
+    }
+}
+
+impl<G: Graph> Sequence for GraphSequence<G> {
+    fn position(&self) -> u64 {
+        self.position
+    }
+
+    fn context(&self) -> u64 {
+        self.graph.placement().context
+    }
+
+    fn chunk(&self) -> u64 {
+        self.graph.placement().chunk
+    }
+
+    fn truncate(&mut self, position: u64) {
+        // Rows above are overwritten before a query can see them.
+        self.position = self.position.min(position);
+    }
+
+    fn forward(&mut self, ids: &[u32], logits: Logits) -> Result<Vec<f32>, ModelError> {
+        let (limit, chunk) = (self.context(), self.chunk());
+        let vocabulary = self.graph.placement().dims.vocabulary;
+        let new = ids.len() as u64;
+        if new > limit - self.position {
+            return Err(ModelError::ContextFull { used: self.position, new, limit });
+        }
+        let signed = |id: &u32| match i32::try_from(*id) {
+            Ok(signed) if u64::from(*id) < vocabulary => Ok(signed),
+            _ => Err(ModelError::TokenId { id: *id, vocabulary }),
+        };
+        let ids = ids.iter().map(signed).collect::<Result<Vec<i32>, ModelError>>()?;
+
+        let mut out = Vec::new();
+        for batch in ids.chunks(chunk as usize) {
+            self.layers(batch)?;
+            if logits == Logits::All {
+                for row in 0..batch.len() as u64 {
+                    self.logits(row, &mut out)?;
+                }
+            }
+            self.position += batch.len() as u64;
+        }
+        if let (Logits::Last, Some(last)) = (logits, ids.len().checked_sub(1)) {
+            self.logits(last as u64 % chunk, &mut out)?;
+        }
+        Ok(out)
+    }
+}

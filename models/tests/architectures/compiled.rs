@@ -1,0 +1,88 @@
+//! The llama graph with kernels from the compiler, on the host device.
+//!
+//! `phobos-compile` is looked for as the runtime does it: `PHOBOS_COMPILE`, beside the
+//! test, `PATH`. Without it these tests say so and pass, unless
+//! `PHOBOS_REQUIRE_COMPILER=1`.
+
+use std::sync::Arc;
+
+use phobos_artifact::{CompileError, DType, KernelSource, WorkerOptions, WorkerPool};
+use phobos_device::Device;
+use phobos_models::{
+    Logits,
+    kernels::{Role, Rows},
+};
+
+use crate::{
+    golden::{Tiny, argmax, nmse, smollm2, smollm2_model},
+    graph::{assert_matches, assert_other_shapes, load, settings},
+};
+
+/// A compiler and the host device, or why there are none.
+pub fn compiler() -> Option<(WorkerPool, Arc<dyn Device>)> {
+    let device = phobos_device::open("host", &phobos_device::OpenOptions::default()).unwrap();
+    let pool = WorkerPool::new(WorkerOptions::default());
+    let probe = Role::Linear { weight: "f32".parse().unwrap(), rows: Rows::One }.request(device.chips()[0]);
+    match pool.get(&probe) {
+        Err(error @ CompileError::NotFound { .. }) => {
+            assert!(std::env::var_os("PHOBOS_REQUIRE_COMPILER").is_none_or(|v| v != "1"), "{error}");
+            eprintln!("skipped: {error}");
+            None
+        }
+        _ => Some((pool, device)),
+    }
+}
+
+#[test]
+fn tiny_logits_match_llama_cpp_in_chunks_of_1_3_and_64() {
+    let Some((source, device)) = compiler() else { return };
+    let tiny = Tiny::load("llama");
+    let tokens = tiny.tokens();
+    let run = |chunk| {
+        let model = load(&tiny.model, &settings(DType::F32, chunk), device.clone(), &source);
+        model.sequence().unwrap().forward(&tokens, Logits::All).unwrap()
+    };
+    let single = run(1);
+    assert_matches(&single, &tiny, 1e-8, "token by token");
+    for chunk in [3, 64] {
+        let chunked = run(chunk);
+        assert_matches(&chunked, &tiny, 1e-8, &format!("chunk {chunk}"));
+        let widen = |logits: &[f32]| logits.iter().map(|value| f64::from(*value)).collect::<Vec<_>>();
+        let nmse = nmse(widen(&chunked), widen(&single));
+        assert!(nmse < 1e-10, "chunk {chunk} against token by token: NMSE {nmse:e}");
+    }
+}
+
+#[test]
+fn other_shapes_match_the_plain_reference() {
+    let Some((source, device)) = compiler() else { return };
+    assert_other_shapes(device, &source, 1e-9);
+}
+
+#[test]
+fn tiny_greedy_ids_are_llama_cpps() {
+    let Some((source, device)) = compiler() else { return };
+    let tiny = Tiny::load("llama");
+    let model = load(&tiny.model, &settings(DType::F32, 64), device, &source);
+    let mut sequence = model.sequence().unwrap();
+    let mut logits = sequence.forward(&tiny.prompt, Logits::Last).unwrap();
+    let mut ids = Vec::new();
+    for _ in &tiny.greedy {
+        let id = argmax(&logits) as u32;
+        ids.push(id);
+        logits = sequence.forward(&[id], Logits::Last).unwrap();
+    }
+    assert_eq!(ids, tiny.greedy);
+}
+
+#[test]
+fn smollm2_logits_match_llama_cpp() {
+    let Some(model) = smollm2_model() else { return };
+    let Some((source, device)) = compiler() else { return };
+    let model = load(&model, &settings(DType::F32, 64), device, &source);
+    for case in smollm2() {
+        let mut sequence = model.clone().sequence().unwrap();
+        let tokens = &case.tokens[..case.top5.len()];
+        case.assert_matches(tokens.iter().map(|token| sequence.forward(&[*token], Logits::Last).unwrap()));
+    }
+}

@@ -1,0 +1,322 @@
+//! Small pieces of code: sizes, loops, addresses, loads and stores, shuffles.
+
+use melior::ir::ValueLike;
+use phobos_dialect::{
+    PassError, Type, Val,
+    build::{IntegerPredicate, element_type, is_vector, lanes},
+    ir,
+};
+
+use super::Lowering;
+
+/// A number of elements or bytes: known, or an `i64` value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Size<'c> {
+    Const(i64),
+    Value(Val<'c>),
+}
+
+impl<'c> Lowering<'c> {
+    /// The size as an `i64` value.
+    pub(super) fn value(&self, size: Size<'c>) -> Result<Val<'c>, PassError> {
+        match size {
+            Size::Const(number) => self.b.i64(number),
+            Size::Value(value) => Ok(value),
+        }
+    }
+
+    /// A size from an `i64` value, known if it is a constant.
+    pub(super) fn size(&self, value: Val<'c>) -> Size<'c> {
+        ir::constant_integer(value).map_or(Size::Value(value), Size::Const)
+    }
+
+    pub(super) fn add(&self, a: Size<'c>, b: Size<'c>) -> Result<Size<'c>, PassError> {
+        match (a, b) {
+            (Size::Const(a), Size::Const(b)) => Ok(Size::Const(a + b)),
+            (Size::Const(0), other) | (other, Size::Const(0)) => Ok(other),
+            _ => Ok(Size::Value(self.b.binary("arith.addi", self.value(a)?, self.value(b)?)?)),
+        }
+    }
+
+    pub(super) fn multiply(&self, a: Size<'c>, b: Size<'c>) -> Result<Size<'c>, PassError> {
+        match (a, b) {
+            (Size::Const(a), Size::Const(b)) => Ok(Size::Const(a * b)),
+            (Size::Const(0), _) | (_, Size::Const(0)) => Ok(Size::Const(0)),
+            (Size::Const(1), other) | (other, Size::Const(1)) => Ok(other),
+            _ => Ok(Size::Value(self.b.binary("arith.muli", self.value(a)?, self.value(b)?)?)),
+        }
+    }
+
+    /// `a` rounded down to a multiple of `unit`.
+    pub(super) fn round_down(&self, a: Size<'c>, unit: i64) -> Result<Size<'c>, PassError> {
+        match a {
+            Size::Const(a) => Ok(Size::Const(a - a % unit)),
+            Size::Value(value) => {
+                let unit = self.b.i64(unit)?;
+                let count = self.b.binary("arith.divui", value, unit)?;
+                Ok(Size::Value(self.b.binary("arith.muli", count, unit)?))
+            }
+        }
+    }
+
+    pub(super) fn divide(&self, a: Size<'c>, unit: i64) -> Result<Size<'c>, PassError> {
+        match a {
+            Size::Const(a) => Ok(Size::Const(a / unit)),
+            Size::Value(_) if unit == 1 => Ok(a),
+            Size::Value(value) => Ok(Size::Value(self.b.binary("arith.divui", value, self.b.i64(unit)?)?)),
+        }
+    }
+
+    /// Runs `body` for `low, low + step, ...` below `high`, with values carried from
+    /// one iteration to the next. A loop of one known iteration is no loop.
+    pub(super) fn for_loop(
+        &mut self,
+        low: Size<'c>,
+        high: Size<'c>,
+        step: i64,
+        initial: &[Val<'c>],
+        body: impl FnOnce(&mut Self, Size<'c>, &[Val<'c>]) -> Result<Vec<Val<'c>>, PassError>,
+    ) -> Result<Vec<Val<'c>>, PassError> {
+        if let (Size::Const(low), Size::Const(high)) = (low, high) {
+            if low >= high {
+                return Ok(initial.to_vec());
+            }
+            if low + step >= high {
+                return body(self, Size::Const(low), initial);
+            }
+        }
+        let mut operands = vec![self.value(low)?, self.value(high)?, self.b.i64(step)?];
+        operands.extend(initial);
+        let types: Vec<Type<'c>> = initial.iter().map(ValueLike::r#type).collect();
+        let mut arguments = vec![self.b.int(64)];
+        arguments.extend(&types);
+        let op = self.b.op("scf.for", &operands, &types, &[], &[&arguments])?;
+        let block =
+            ir::body(op, 0).ok_or_else(|| PassError::at(op, "internal error: a loop without a body"))?;
+        let arguments = ir::arguments(block);
+        let outer = self.b;
+        self.b = outer.in_block(block);
+        let yielded = body(self, Size::Value(arguments[0]), &arguments[1..])?;
+        self.b.op("scf.yield", &yielded, &[], &[], &[])?;
+        self.b = outer;
+        Ok(ir::results(op))
+    }
+
+    /// Runs `body` when `condition` holds.
+    pub(super) fn if_then(
+        &mut self,
+        condition: Val<'c>,
+        body: impl FnOnce(&mut Self) -> Result<(), PassError>,
+    ) -> Result<(), PassError> {
+        let op = self.b.op("scf.if", &[condition], &[], &[], &[&[], &[]])?;
+        let outer = self.b;
+        let blocks = ir::blocks(op);
+        let [then, otherwise] = blocks[..] else {
+            return Err(PassError::at(op, "internal error: a branch without bodies"));
+        };
+        self.b = outer.in_block(then);
+        body(self)?;
+        self.b.op("scf.yield", &[], &[], &[], &[])?;
+        self.b = outer.in_block(otherwise);
+        self.b.op("scf.yield", &[], &[], &[], &[])?;
+        self.b = outer;
+        Ok(())
+    }
+
+    // ---- memory ----
+
+    /// `pointer + offset` in bytes.
+    pub(super) fn byte_offset(&self, pointer: Val<'c>, offset: Size<'c>) -> Result<Val<'c>, PassError> {
+        if offset == Size::Const(0) {
+            return Ok(pointer);
+        }
+        let offset = self.value(offset)?;
+        self.b.value(
+            "llvm.getelementptr",
+            &[pointer, offset],
+            self.b.pointer(),
+            &[
+                ("elem_type", melior::ir::attribute::TypeAttribute::new(self.b.int(8)).into()),
+                ("rawConstantIndices", self.b.parsed_attribute("array<i32: -2147483648>")?),
+            ],
+        )
+    }
+
+    /// A load of exactly `ty`.
+    pub(super) fn raw_load(
+        &self,
+        pointer: Val<'c>,
+        ty: Type<'c>,
+        alignment: i64,
+    ) -> Result<Val<'c>, PassError> {
+        self.b.value("llvm.load", &[pointer], ty, &[("alignment", self.b.i64_attribute(alignment))])
+    }
+
+    fn raw_store(&self, value: Val<'c>, pointer: Val<'c>, alignment: i64) -> Result<(), PassError> {
+        self.b.op(
+            "llvm.store",
+            &[value, pointer],
+            &[],
+            &[("alignment", self.b.i64_attribute(alignment))],
+            &[],
+        )?;
+        Ok(())
+    }
+
+    /// Loads a scalar or vector of elements; a `bool` is a byte in memory.
+    pub(super) fn load_element(&self, pointer: Val<'c>, ty: Type<'c>) -> Result<Val<'c>, PassError> {
+        let stored = self.stored(ty);
+        let value = self.raw_load(pointer, stored, i64::from(element_bytes(ty)))?;
+        self.unpack_stored(value, ty)
+    }
+
+    /// Loads the lanes of a vector whose mask is set; the others are 0.
+    pub(super) fn load_masked(
+        &self,
+        pointer: Val<'c>,
+        ty: Type<'c>,
+        mask: Val<'c>,
+    ) -> Result<Val<'c>, PassError> {
+        let stored = self.stored(ty);
+        let zero = self.b.constant(stored, 0.0)?;
+        let alignment = self.b.parsed_attribute(&format!("{} : i32", element_bytes(ty)))?;
+        let value = self.b.value(
+            "llvm.intr.masked.load",
+            &[pointer, mask, zero],
+            stored,
+            &[("alignment", alignment)],
+        )?;
+        self.unpack_stored(value, ty)
+    }
+
+    /// Stores a scalar or vector of elements, or its lanes whose mask is set.
+    pub(super) fn store_element(
+        &self,
+        value: Val<'c>,
+        pointer: Val<'c>,
+        mask: Option<Val<'c>>,
+    ) -> Result<(), PassError> {
+        let bytes = element_bytes(value.r#type());
+        let value = self.to_stored(value)?;
+        let Some(mask) = mask else { return self.raw_store(value, pointer, i64::from(bytes)) };
+        let alignment = self.b.parsed_attribute(&format!("{bytes} : i32"))?;
+        self.b.op(
+            "llvm.intr.masked.store",
+            &[value, pointer, mask],
+            &[],
+            &[("alignment", alignment)],
+            &[],
+        )?;
+        Ok(())
+    }
+
+    /// The type in memory: bytes for bools, and the bits of half floats, which LLVM would
+    /// send through library calls when a masked access has no register type of its own.
+    fn stored(&self, ty: Type<'c>) -> Type<'c> {
+        match ir::bit_width(element_type(ty)) {
+            Some(1) => phobos_dialect::build::with_element(ty, self.b.int(8)),
+            Some(16) => phobos_dialect::build::with_element(ty, self.b.int(16)),
+            _ => ty,
+        }
+    }
+
+    fn unpack_stored(&self, value: Val<'c>, ty: Type<'c>) -> Result<Val<'c>, PassError> {
+        if value.r#type() == ty {
+            return Ok(value);
+        }
+        if ir::bit_width(element_type(ty)) == Some(16) {
+            return self.bitcast(value, element_type(ty));
+        }
+        let zero = self.b.integer(value.r#type(), 0)?;
+        self.b.compare_integers(IntegerPredicate::NotEqual, value, zero)
+    }
+
+    fn to_stored(&self, value: Val<'c>) -> Result<Val<'c>, PassError> {
+        let stored = self.stored(value.r#type());
+        if stored == value.r#type() {
+            return Ok(value);
+        }
+        if ir::bit_width(element_type(stored)) == Some(16) {
+            return self.bitcast(value, element_type(stored));
+        }
+        self.b.value("arith.extui", &[value], stored, &[])
+    }
+
+    /// A new piece of scratch, 64-byte aligned, with room behind it for one vector.
+    pub(super) fn allocate(&mut self, bytes: u64) -> Result<Val<'c>, PassError> {
+        let start = self.scratch_bytes;
+        self.scratch_bytes += (bytes + 64).next_multiple_of(64);
+        self.byte_offset(self.scratch, Size::Const(start as i64))
+    }
+
+    // ---- vectors ----
+
+    /// A vector with `scalar` in every lane.
+    pub(super) fn splat(&self, scalar: Val<'c>, width: u64) -> Result<Val<'c>, PassError> {
+        self.b.value("vector.broadcast", &[scalar], self.b.vector(width, scalar.r#type()), &[])
+    }
+
+    /// The lane of a vector, or the scalar itself.
+    pub(super) fn lane(&self, vector: Val<'c>, lane: i64) -> Result<Val<'c>, PassError> {
+        let ty = vector.r#type();
+        if !is_vector(ty) {
+            return Ok(vector);
+        }
+        let position = self.b.parsed_attribute(&format!("array<i64: {lane}>"))?;
+        self.b.value("vector.extract", &[vector], element_type(ty), &[("static_position", position)])
+    }
+
+    /// The lanes `mask` of `a` and, from `lanes(a)` on, of `b`.
+    pub(super) fn shuffle(&self, a: Val<'c>, b: Val<'c>, mask: &[i64]) -> Result<Val<'c>, PassError> {
+        let element = element_type(a.r#type());
+        let text = mask.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
+        let mask_attribute = self.b.parsed_attribute(&format!("array<i64: {text}>"))?;
+        self.b.value(
+            "vector.shuffle",
+            &[a, b],
+            self.b.vector(mask.len() as u64, element),
+            &[("mask", mask_attribute)],
+        )
+    }
+
+    /// The vector 0, 1, 2, ... of a type.
+    pub(super) fn counting(&self, ty: Type<'c>) -> Result<Val<'c>, PassError> {
+        let numbers: Vec<i64> = (0..lanes(ty) as i64).collect();
+        self.b.integer_vector(ty, &numbers)
+    }
+
+    /// Which lanes of a vector are below `count`.
+    pub(super) fn mask_below(&self, count: Val<'c>, width: u64) -> Result<Val<'c>, PassError> {
+        let positions = self.counting(self.b.vector(width, self.b.int(64)))?;
+        let limit = self.splat(count, width)?;
+        self.b.compare_integers(IntegerPredicate::SignedLess, positions, limit)
+    }
+
+    /// The transpose of `rows` vectors of as many lanes each, by exchanging blocks of
+    /// 1, 2, 4, ... lanes (Eklundh 1972).
+    pub(super) fn transpose(&self, mut rows: Vec<Val<'c>>) -> Result<Vec<Val<'c>>, PassError> {
+        let width = rows.len();
+        let mut block = 1;
+        while block < width {
+            for low in (0..width).filter(|row| row & block == 0) {
+                let high = low | block;
+                let (mut first, mut second) = (Vec::new(), Vec::new());
+                for lane in 0..width {
+                    let from_low = lane & block == 0;
+                    first.push(if from_low { lane } else { width + (lane ^ block) } as i64);
+                    second.push(if from_low { lane | block } else { width + lane } as i64);
+                }
+                let (a, b) = (rows[low], rows[high]);
+                rows[low] = self.shuffle(a, b, &first)?;
+                rows[high] = self.shuffle(a, b, &second)?;
+            }
+            block *= 2;
+        }
+        Ok(rows)
+    }
+}
+
+/// Bytes of one element in memory.
+pub(super) fn element_bytes(ty: Type<'_>) -> u32 {
+    ir::bit_width(element_type(ty)).unwrap_or(64).div_ceil(8)
+}

@@ -1,0 +1,254 @@
+//! From flags as typed to what the programs use: environment, defaults, conflicts.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    path::PathBuf,
+};
+
+use phobos_artifact::DType;
+use phobos_engine::{EngineOptions, GenerateParams, SamplingParams};
+use phobos_models::{Activations, Settings};
+
+use crate::{
+    args::{ActArg, BenchArgs, CliArgs, KvArg, ModelArgs, SamplingArgs},
+    failure::Failure,
+};
+
+/// What the resolve step reads from the process, so that it can be tested without one.
+pub trait Environment {
+    /// An environment variable, when set and not empty.
+    fn variable(&self, name: &str) -> Option<String>;
+    /// A seed that differs from run to run.
+    fn seed(&self) -> u64;
+}
+
+/// The process.
+pub struct Process;
+
+impl Environment for Process {
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok().filter(|value| !value.is_empty())
+    }
+
+    fn seed(&self) -> u64 {
+        // The standard library's per-process random keys are the only entropy needed; a
+        // seed of at most 32 bits is easier to type again.
+        RandomState::new().hash_one(std::process::id()) >> 32
+    }
+}
+
+/// What `phobos-cli` runs a model with.
+#[derive(Debug)]
+pub struct CliOptions {
+    /// The model file.
+    pub gguf: PathBuf,
+    /// How the model runs.
+    pub engine: EngineOptions,
+    /// How it answers.
+    pub generate: GenerateParams,
+    /// What to ask; `None` for a conversation.
+    pub prompt: Option<String>,
+    /// Leave out the chat template.
+    pub raw: bool,
+}
+
+/// What `phobos-bench` measures.
+#[derive(Debug)]
+pub struct BenchOptions {
+    /// The model file.
+    pub gguf: PathBuf,
+    /// How the model runs.
+    pub engine: EngineOptions,
+    /// Tokens of the prompt.
+    pub prompt_tokens: usize,
+    /// Tokens to generate.
+    pub gen_tokens: usize,
+    /// Measurements.
+    pub repeat: u32,
+    /// Print JSON.
+    pub json: bool,
+}
+
+impl CliOptions {
+    /// Resolves the flags of `phobos-cli`.
+    pub fn resolve(args: CliArgs, environment: &dyn Environment) -> Result<CliOptions, Failure> {
+        let (gguf, engine) = model(args.model, environment)?;
+        let sampling = sampling(&args.sampling, environment)?;
+        if args.raw && args.prompt.is_none() {
+            return Err(Failure::usage("--raw needs a PROMPT: a conversation follows the chat template"));
+        }
+        let generate = GenerateParams { sampling, max_tokens: args.num };
+        Ok(CliOptions { gguf, engine, generate, prompt: args.prompt, raw: args.raw })
+    }
+}
+
+impl BenchOptions {
+    /// Resolves the flags of `phobos-bench`.
+    pub fn resolve(args: BenchArgs, environment: &dyn Environment) -> Result<BenchOptions, Failure> {
+        let (gguf, mut engine) = model(args.model, environment)?;
+        let tokens = |flag: &str, value: u64| match usize::try_from(value) {
+            Ok(tokens) if tokens <= MAX_BENCH_TOKENS => Ok(tokens),
+            _ => Err(Failure::usage(format!("{flag} {value}: expected at most {MAX_BENCH_TOKENS}"))),
+        };
+        let prompt_tokens = tokens("--prompt-tokens", args.prompt_tokens)?;
+        let gen_tokens = tokens("--gen-tokens", args.gen_tokens)?;
+        if prompt_tokens + gen_tokens == 0 {
+            return Err(Failure::usage("--prompt-tokens 0 with --gen-tokens 0 measures nothing"));
+        }
+        // The context that the measurement needs; one position is read before generating.
+        engine.settings.context.get_or_insert(prompt_tokens.max(gen_tokens + 1) as u64);
+        Ok(BenchOptions { gguf, engine, prompt_tokens, gen_tokens, repeat: args.repeat, json: args.json })
+    }
+}
+
+const MAX_BENCH_TOKENS: usize = 1 << 20;
+
+/// The file and how the model runs.
+fn model(args: ModelArgs, environment: &dyn Environment) -> Result<(PathBuf, EngineOptions), Failure> {
+    let gguf = args.gguf.ok_or_else(|| Failure::usage("--gguf FILE is missing"))?;
+    let device = args.device.or_else(|| environment.variable("PHOBOS_DEVICE"));
+    let activations = match args.act {
+        ActArg::F32 => Activations::F32,
+        ActArg::Q8 => Activations::Q8,
+    };
+    let kv = match args.kv {
+        KvArg::F16 => DType::F16,
+        KvArg::F32 => DType::F32,
+    };
+    let engine = EngineOptions {
+        device: device.unwrap_or_else(|| "host".to_owned()),
+        threads: args.threads.map(|threads| threads as usize),
+        mmap: !args.no_mmap,
+        settings: Settings { context: args.ctx, kv, activations, ..Settings::default() },
+    };
+    Ok((gguf, engine))
+}
+
+fn sampling(args: &SamplingArgs, environment: &dyn Environment) -> Result<SamplingParams, Failure> {
+    let params = SamplingParams {
+        temperature: args.temp,
+        top_k: args.top_k,
+        top_p: args.top_p,
+        min_p: args.min_p,
+        presence_penalty: args.presence_penalty,
+        repetition_penalty: args.repetition_penalty,
+        seed: args.seed.unwrap_or_else(|| environment.seed()),
+    };
+    params.validate().map_err(Failure::usage)?;
+    Ok(params)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+
+    /// An environment with at most PHOBOS_DEVICE in it.
+    struct Fixed(Option<&'static str>);
+
+    impl Environment for Fixed {
+        fn variable(&self, name: &str) -> Option<String> {
+            (name == "PHOBOS_DEVICE").then_some(self.0).flatten().map(str::to_owned)
+        }
+
+        fn seed(&self) -> u64 {
+            42
+        }
+    }
+
+    fn cli(line: &str, environment: &dyn Environment) -> Result<CliOptions, Failure> {
+        let words = std::iter::once("phobos-cli").chain(line.split_whitespace());
+        CliOptions::resolve(CliArgs::try_parse_from(words).unwrap(), environment)
+    }
+
+    fn bench(line: &str) -> Result<BenchOptions, Failure> {
+        let words = std::iter::once("phobos-bench").chain(line.split_whitespace());
+        BenchOptions::resolve(BenchArgs::try_parse_from(words).unwrap(), &Fixed(None))
+    }
+
+    #[test]
+    fn the_flag_tables_are_consistent() {
+        CliArgs::command().debug_assert();
+        BenchArgs::command().debug_assert();
+    }
+
+    #[test]
+    fn defaults() {
+        let options = cli("--gguf m.gguf hello", &Fixed(None)).unwrap();
+        assert_eq!(options.gguf, PathBuf::from("m.gguf"));
+        assert_eq!(options.prompt.as_deref(), Some("hello"));
+        assert_eq!(options.engine.device, "host");
+        assert_eq!(options.engine.threads, None);
+        assert!(options.engine.mmap && !options.raw);
+        assert_eq!(options.engine.settings, Settings::default());
+        assert_eq!(options.generate.sampling, SamplingParams { seed: 42, ..SamplingParams::default() });
+        assert_eq!(options.generate.max_tokens, None);
+    }
+
+    #[test]
+    fn every_flag_arrives() {
+        let line = "--gguf m.gguf -n 5 -t 0.5 -k 7 -p 0.9 --min-p 0.1 --presence-penalty -0.5 \
+                    --repetition-penalty 1.1 --seed 9 --raw --threads 3 --device emulator:sm_86 --act q8 \
+                    --ctx 128 --no-mmap --kv f32 x";
+        let options = cli(line, &Fixed(None)).unwrap();
+        let sampling = SamplingParams {
+            temperature: 0.5,
+            top_k: 7,
+            top_p: 0.9,
+            min_p: 0.1,
+            presence_penalty: -0.5,
+            repetition_penalty: 1.1,
+            seed: 9,
+        };
+        assert_eq!(options.generate.sampling, sampling);
+        assert_eq!(options.generate.max_tokens, Some(5));
+        assert_eq!((options.raw, options.engine.threads), (true, Some(3)));
+        assert_eq!(options.engine.device, "emulator:sm_86");
+        assert!(!options.engine.mmap);
+        let settings = Settings {
+            context: Some(128),
+            kv: DType::F32,
+            activations: Activations::Q8,
+            ..Settings::default()
+        };
+        assert_eq!(options.engine.settings, settings);
+    }
+
+    #[test]
+    fn the_flag_wins_over_the_environment_and_that_over_the_default() {
+        let environment = Fixed(Some("emulator:sm_75"));
+        let device = |line: &str| cli(line, &environment).unwrap().engine.device;
+        assert_eq!(device("--gguf m x"), "emulator:sm_75");
+        assert_eq!(device("--gguf m --device host x"), "host");
+    }
+
+    #[test]
+    fn values_out_of_range_and_conflicts_are_usage_errors() {
+        for (line, expected) in [
+            ("--gguf m -t -1 x", "temperature is -1: expected 0 (greedy) or a positive number"),
+            ("--gguf m -t nan x", "temperature is NaN: expected 0 (greedy) or a positive number"),
+            ("--gguf m -p 2 x", "top-p is 2: expected 0 to 1"),
+            ("--gguf m --repetition-penalty 0 x", "repetition penalty is 0: expected a positive number"),
+            ("--gguf m --raw", "--raw needs a PROMPT"),
+        ] {
+            let failure = cli(line, &Fixed(None)).unwrap_err();
+            assert!(failure.message.starts_with(expected), "{line}: {}", failure.message);
+            assert_eq!(failure.code, Failure::USAGE, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_bench_takes_the_context_it_needs() {
+        let options = bench("--gguf m --prompt-tokens 100 --gen-tokens 200").unwrap();
+        assert_eq!(options.engine.settings.context, Some(201));
+        assert_eq!(bench("--gguf m --ctx 77").unwrap().engine.settings.context, Some(77));
+        assert!(bench("--gguf m --prompt-tokens 0 --gen-tokens 0").is_err());
+        assert!(bench("--gguf m --prompt-tokens 99999999").is_err());
+    }
+
+    #[test]
+    fn a_prompt_may_be_called_like_a_subcommand() {
+        assert_eq!(cli("--gguf m inspect", &Fixed(None)).unwrap().prompt.as_deref(), Some("inspect"));
+    }
+}
