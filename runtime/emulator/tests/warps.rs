@@ -413,3 +413,21 @@ fn asynchronous_copies_of_every_size() {
         assert_eq!(m.read_bytes(pout, 512), want, "{op} {bytes}{extra}");
     }
 }
+
+#[test]
+fn queued_reductions_are_seen_by_the_cta_that_made_them() {
+    // Each CTA counts its threads in a cell of its own, then reads it back.
+    let text = ".version 8.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 cells, .param .u64 out)\n{\n.reg .pred %p;\n.reg .b32 %r<6>;\n.reg .b64 %rd<6>;\n\
+        ld.param.u64 %rd0, [cells];\nld.param.u64 %rd1, [out];\nmov.u32 %r0, %tid.x;\nmov.u32 %r1, %ctaid.x;\nmad.wide.u32 %rd2, %r1, 4, %rd0;\n\
+        red.global.add.u32 [%rd2], 1;\nbar.sync 0;\nsetp.ne.u32 %p, %r0, 0;\n@%p bra DONE;\nld.global.u32 %r2, [%rd2];\n\
+        mad.wide.u32 %rd3, %r1, 4, %rd1;\nst.global.u32 [%rd3], %r2;\nDONE:\nret;\n}\n";
+    for workers in [1, 4] {
+        let mut m = Machine::new("queued.ptx", text);
+        let (cells, out) = (m.u32s(&[0; 40]), m.output(160));
+        let options = Options { workers, ..strict() };
+        let outcome = m.launch("k", [40, 1, 1], [96, 1, 1], &[cells, out], &options);
+        m.clean("k", &outcome);
+        assert_eq!(m.read_u32s(out, 40), [96; 40]);
+        assert_eq!(m.read_u32s(cells, 40), [96; 40]);
+    }
+}
