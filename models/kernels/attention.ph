@@ -31,3 +31,30 @@ kernel attention[T: dtype](Q: tensor<f32>[N, H, D], K: tensor<T>[S, G, D], V: te
   }
   O[first :+ TILE_Q, h, :] = acc / l
 }
+
+// One query row at position pos: the R query heads of a key/value head go over its cache
+// together, so that it is read and widened once.
+//   Q [1, G, R, D], K and V [S, G, D] -> O [1, G, R, D]
+@autotune(TILE_S in [64])
+@grid(G)
+kernel attention_one[T: dtype](Q: tensor<f32>[1, G, R, D], K: tensor<T>[S, G, D], V: tensor<T>[S, G, D],
+                               O: tensor<f32>[1, G, R, D], pos: i32, window: i32, scale: f32) {
+  let g = program_id(0)
+  let q = Q[0, g, :, :] * scale
+
+  var m: tile<f32>[R, 1] = -inf
+  var l: tile<f32>[R, 1] = 0.0
+  var acc: tile<f32>[R, D] = 0.0
+  for s in range(max(0, pos + 1 - window), pos + 1, TILE_S) {
+    let scores = dot_t(q, f32(K[s :+ TILE_S, g, :]))
+    let key = iota([1, TILE_S], 1) + s
+    let masked = where(key <= pos, scores, -inf)
+    let m_new = max(m, rowmax(masked))
+    let p = exp(masked - m_new)
+    let keep = exp(m - m_new)
+    l = l * keep + rowsum(p)
+    acc = acc * keep + dot(p, f32(V[s :+ TILE_S, g, :]))
+    m = m_new
+  }
+  O[0, g, :, :] = acc / l
+}

@@ -211,9 +211,9 @@ impl Weights {
         roles.add(Role::NormRope { pairs });
         roles.add(Role::NormRopeStore { pairs, cache });
         roles.add(Role::StoreValues { width: c.keys(), cache });
-        roles.add(Role::Attention { head, cache, decode: true });
+        roles.add(Role::AttentionOne { head, group: c.heads / c.kv_heads, cache });
         if settings.chunk > 1 {
-            roles.add(Role::Attention { head, cache, decode: false });
+            roles.add(Role::Attention { head, cache });
         }
         roles.add(Role::RmsNormAdd { width: c.width });
         roles.add(Role::GeGlu);
@@ -292,7 +292,7 @@ impl Architecture for Gemma3File {
         let span = |rope: &RopeConfig, window| -> Result<Span, ModelError> {
             Ok(Span {
                 angles: Angles::new(&*device, rope, c.head, self.context, None)?,
-                attention: Attention::new(kernels, c.head, cache, largest, config.scale, window)?,
+                attention: Attention::new(kernels, c, cache, largest, config.scale, window)?,
             })
         };
         let sliding = config.sliding.as_ref();

@@ -135,8 +135,15 @@ pub enum Role {
         head: u64,
         /// Element of the caches.
         cache: DType,
-        /// Whether N is 1.
-        decode: bool,
+    },
+    /// Causal, one row: `Q [1, G, R, D], K [S, G, D], V [S, G, D] -> O [1, G, R, D]`.
+    AttentionOne {
+        /// D.
+        head: u64,
+        /// R: query heads of a key/value head.
+        group: u64,
+        /// Element of the caches.
+        cache: DType,
     },
     /// `Gate [N, F], Up [N, F] -> Y [N, F]` with silu.
     SwiGlu,
@@ -172,6 +179,7 @@ impl Role {
             | Role::NormRopeStore { .. }
             | Role::StoreValues { .. }
             | Role::Attention { .. }
+            | Role::AttentionOne { .. }
             | Role::SwiGlu
             | Role::GeGlu
             | Role::Softcap => None,
@@ -197,10 +205,14 @@ impl Role {
             Role::StoreValues { width, cache } => {
                 Spec::new(ROPE, "store").element("T", Element::Scalar(cache)).dim("E", width)
             }
-            Role::Attention { head, cache, decode } => Spec::new(ATTENTION, "attention")
+            Role::Attention { head, cache } => Spec::new(ATTENTION, "attention")
                 .element("T", Element::Scalar(cache))
                 .dim("D", head)
-                .param("TILE_Q", if decode { 1 } else { 16 }),
+                .param("TILE_Q", 16),
+            Role::AttentionOne { head, group, cache } => Spec::new(ATTENTION, "attention_one")
+                .element("T", Element::Scalar(cache))
+                .dim("D", head)
+                .dim("R", group),
             Role::SwiGlu => Spec::new(SWIGLU, "swiglu"),
             Role::GeGlu => Spec::new(GEGLU, "geglu"),
             Role::Softcap => Spec::new(SOFTCAP, "softcap"),
@@ -397,7 +409,7 @@ mod tests {
             roles.push(Role::Linear { weight, rows });
             roles.push(Role::LinearAdd { weight, rows });
         }
-        roles.extend([true, false].map(|decode| Role::Attention { head: 32, cache, decode }));
+        roles.extend([Role::Attention { head: 32, cache }, Role::AttentionOne { head: 32, group: 3, cache }]);
         roles
     }
 

@@ -147,9 +147,9 @@ impl Weights {
         roles.add(Role::Rope { pairs });
         roles.add(Role::StoreKeys { pairs, cache });
         roles.add(Role::StoreValues { width: c.keys(), cache });
-        roles.add(Role::Attention { head, cache, decode: true });
+        roles.add(Role::AttentionOne { head, group: c.heads / c.kv_heads, cache });
         if settings.chunk > 1 {
-            roles.add(Role::Attention { head, cache, decode: false });
+            roles.add(Role::Attention { head, cache });
         }
         roles.add(Role::SwiGlu);
         for rows in Rows::up_to(settings.chunk) {
@@ -224,7 +224,7 @@ impl Architecture for LlamaFile {
             layers,
             rope: Rope::new(kernels, angles, c.head / 2, cache)?,
             store_values: StoreValues::new(kernels, c.keys(), cache)?,
-            attention: Attention::new(kernels, c.head, cache, largest, scale, None)?,
+            attention: Attention::new(kernels, c, cache, largest, scale, None)?,
             swiglu: GatedUnit::new(kernels, Role::SwiGlu)?,
             output_norm: norm(&w.output_norm)?,
             placement: Placement { device, dims: c.clone(), context: self.context, chunk: largest, cache },

@@ -6,6 +6,7 @@ use phobos_device::{Device, DeviceExt, Kernel, Launch, Tensor};
 
 use crate::{
     ModelError,
+    config::Dims,
     kernels::{KernelSet, Role, Rows},
     rope::{RopeConfig, Tables},
 };
@@ -242,28 +243,32 @@ impl StoreValues {
 pub struct Attention {
     scale: f32,
     window: i32,
-    decode: Kernel,
+    /// G, R and D.
+    groups: [u64; 3],
+    one: Kernel,
     batch: Option<Kernel>,
 }
 
 impl Attention {
-    /// Heads of `head` elements, for batches of at most `largest` rows. Scores are scaled by
+    /// For the heads of `dims` and batches of at most `largest` rows. Scores are scaled by
     /// `scale`; a query sees the last `window` positions, its own among them, or all.
     pub fn new(
         kernels: &KernelSet,
-        head: u64,
+        dims: &Dims,
         cache: DType,
         largest: u64,
         scale: f64,
         window: Option<u64>,
     ) -> Result<Attention, ModelError> {
-        let decode = kernels.get(Role::Attention { head, cache, decode: true })?;
+        let (head, group) = (dims.head, dims.heads / dims.kv_heads);
+        let one = kernels.get(Role::AttentionOne { head, group, cache })?;
         let batch = match largest {
             0 | 1 => None,
-            _ => Some(kernels.get(Role::Attention { head, cache, decode: false })?),
+            _ => Some(kernels.get(Role::Attention { head, cache })?),
         };
         let window = window.and_then(|window| i32::try_from(window).ok()).unwrap_or(i32::MAX);
-        Ok(Attention { scale: scale as f32, window, decode, batch })
+        let groups = [dims.kv_heads, group, head];
+        Ok(Attention { scale: scale as f32, window, groups, one, batch })
     }
 
     /// Q [N, H, D] at positions pos + n, caches [S, G, D] -> O [N, H, D].
@@ -275,11 +280,14 @@ impl Attention {
         o: &Tensor,
         pos: i32,
     ) -> Result<(), ModelError> {
-        let kernel = match &self.batch {
-            Some(batch) if rows(q) > 1 => batch,
-            _ => &self.decode,
+        let [groups, group, head] = self.groups;
+        let grouped = [1, groups, group, head];
+        let (kernel, q, o) = match &self.batch {
+            Some(batch) if rows(q) > 1 => (batch, q.clone(), o.clone()),
+            _ => (&self.one, q.reshape(grouped)?, o.reshape(grouped)?),
         };
-        let launch = Launch::new(kernel).tensor("Q", q).tensor("K", keys).tensor("V", values).tensor("O", o);
+        let launch =
+            Launch::new(kernel).tensor("Q", &q).tensor("K", keys).tensor("V", values).tensor("O", &o);
         let launch = launch.scalar("pos", pos).scalar("window", self.window);
         Ok(launch.scalar("scale", self.scale).run(device)?)
     }

@@ -169,4 +169,27 @@ mod tests {
         assert_eq!(at("x\n"), Location { file: "lib/x.ph".into(), line: 7, column: 1 });
         assert_eq!(at("y"), Location { file: "a.ph".into(), line: 2, column: 1 });
     }
+
+    #[test]
+    fn an_offset_is_the_inverse_of_a_location() {
+        let text = "a §b\n#file \"lib.ph\" 1\nin lib\n\n#file 2\nlast";
+        let source = SourceFile::new("k.ph", text);
+        for (offset, _) in text.char_indices().chain([(text.len(), ' ')]) {
+            let line = text[..offset].matches('\n').count();
+            // Marker lines belong to no file.
+            if ![1, 4].contains(&line) {
+                let location = source.location(offset as u32);
+                assert_eq!(source.offset(&location), Some(offset as u32), "{location:?}");
+            }
+        }
+        for (file, line, column) in
+            [("k.ph", 0, 1), ("k.ph", 1, 0), ("k.ph", 1, 99_999), ("k.ph", 9, 1), ("x.ph", 1, 1)]
+        {
+            assert_eq!(
+                source.offset(&Location { file: file.into(), line, column }),
+                None,
+                "{file}:{line}:{column}"
+            );
+        }
+    }
 }

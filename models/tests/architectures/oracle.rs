@@ -89,6 +89,15 @@ fn signature(kernel: &str) -> Signature {
             ],
             &[("pos", DType::I32), ("window", DType::I32), ("scale", DType::F32)],
         ),
+        "attention_one" => (
+            &[
+                ("Q", "f32", "1 G R D", Read),
+                ("K", "T", "S G D", Read),
+                ("V", "T", "S G D", Read),
+                ("O", "f32", "1 G R D", Write),
+            ],
+            &[("pos", DType::I32), ("window", DType::I32), ("scale", DType::F32)],
+        ),
         "softcap" => (&[("X", "f32", "N V", ReadWrite)], &[("cap", DType::F32)]),
         "swiglu" | "geglu" => {
             (&[("Gate", "f32", "N F", Read), ("Up", "f32", "N F", Read), ("Y", "f32", "N F", Write)], &[])
@@ -352,8 +361,9 @@ fn run(kernel: &str, t: &[&Tensor], s: &[u64]) {
             store(t.get(4).unwrap_or(&t[0]), first, &x);
         }
         "store" => store(t[1], s[0] as usize * axis(0, 1), &v[0]),
-        "attention" => {
-            let (n, h, d, g) = (axis(0, 0), axis(0, 1), axis(0, 2), axis(1, 1));
+        "attention" | "attention_one" => {
+            let (n, d, g) = (axis(0, 0), axis(1, 2), axis(1, 1));
+            let h = v[0].len() / (n * d);
             let (pos, window, scale) = (s[0] as usize, s[1] as usize, float(s[2]));
             let mut o = Vec::with_capacity(n * h * d);
             for row in 0..n * h {

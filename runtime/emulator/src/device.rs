@@ -125,6 +125,9 @@ impl EmulatorDevice {
         if let Some(data) = data {
             memory.write(base, 0, data).map_err(|error| self.failed(error, "import"))?;
         }
+        if permission == Permission::ReadOnly {
+            memory.protect(base).map_err(|error| self.failed(error, "import"))?;
+        }
         drop(state);
         let backing = Backing { base, state: Arc::clone(&self.state) };
         Ok(Buffer::new(&self.token, base, bytes, permission, Box::new(backing)))
@@ -263,6 +266,19 @@ impl Device for EmulatorDevice {
         let dynamic = u64::from(metadata.shared_bytes).saturating_sub(entry.shared_bytes) as u32;
         let block = [metadata.threads, 1, 1];
         let mut state = self.lock();
+        // Reports name the tensor; a buffer under two of them has the later name.
+        let names =
+            metadata.arguments.iter().filter(|argument| matches!(argument.kind, ArgKind::Tensor { .. }));
+        for (argument, tensor) in names.zip(launch.tensors()) {
+            if let Ok(backing) = self.backing(&tensor.buffer) {
+                let name = format!("the buffer of {}", argument.name);
+                state
+                    .emulator
+                    .memory
+                    .rename(backing.base, name)
+                    .map_err(|error| self.failed(error, "launch"))?;
+            }
+        }
         let outcome = state
             .emulator
             .launch(&code.program, &metadata.kernel, grid, block, dynamic, &params, &self.options)

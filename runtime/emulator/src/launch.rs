@@ -161,14 +161,16 @@ pub fn check(
             return Err(LaunchError::Empty { kernel: name(), what });
         }
     }
-    let threads = block.iter().map(|extent| u64::from(*extent)).product::<u64>();
+    let product = |extents: [u32; 3]| {
+        extents.iter().fold(1u64, |product, extent| product.saturating_mul((*extent).into()))
+    };
+    let threads = product(block);
     let shared = if dynamic_shared == 0 {
         kernel.shared_bytes
     } else {
         kernel.shared_bytes.next_multiple_of(16) + u64::from(dynamic_shared)
     };
-    let registers = u64::from(kernel.max_registers.unwrap_or(0)) * threads.next_multiple_of(32);
-    // The product of the first two may itself be out of range of u64: check in turn.
+    let registers = u64::from(kernel.max_registers.unwrap_or(0)).saturating_mul(threads);
     let limits = [
         ("the number of threads", threads, 1024),
         ("the block's z extent", block[2].into(), 64),
@@ -200,7 +202,7 @@ pub fn check(
         return Err(LaunchError::Threads { kernel: name(), block, directive: ".reqntid", wanted });
     }
     if let Some(wanted) = kernel.max_threads
-        && threads > wanted.iter().map(|extent| u64::from(*extent)).product()
+        && threads > product(wanted)
     {
         return Err(LaunchError::Threads { kernel: name(), block, directive: ".maxntid", wanted });
     }

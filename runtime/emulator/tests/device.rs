@@ -99,6 +99,7 @@ fn a_fault_is_an_error_that_shows_the_line() {
     let DeviceError::Fault { kernel, reason } = &error else { panic!("{error}") };
     assert_eq!(kernel, "scale");
     assert!(reason.contains("out-of-bounds") && reason.contains("ld.global.f32 %f1, [%rd3]"), "{reason}");
+    assert!(reason.contains("past the end of `the buffer of X`"), "{reason}");
 }
 
 #[test]

@@ -125,6 +125,17 @@ fn use_after_free() {
 }
 
 #[test]
+fn writes_to_read_only_memory() {
+    let text = kernel(&own("st.global.u32 [%rd3], %t;"));
+    let mut m = Machine::new("planted.ptx", &text);
+    let x = m.u32s(&[5; 32]);
+    m.emulator.memory.protect(x).unwrap();
+    let outcome = m.launch("k", [1, 1, 1], [32, 1, 1], &[x, x], &strict());
+    assert_eq!(kinds(&outcome), [FaultKind::ReadOnly]);
+    assert_eq!(m.read_u32s(x, 32), [5; 32]);
+}
+
+#[test]
 fn uninitialised_registers() {
     caught(
         &ONE_WARP,

@@ -677,3 +677,89 @@ fn eight_bit_floats() {
         one(f(a)) << 8 | one(f(b))
     });
 }
+
+#[test]
+fn pairs_of_singles() {
+    let rows: Vec<[u64; 3]> = triples(&floats().into_iter().step_by(3).collect::<Vec<_>>())
+        .into_iter()
+        .map(|[a, b, c]| [a | b << 32, b | c << 32, c | a << 32])
+        .collect();
+    let each = |a: u64, b: u64, c: u64, g: fn(f32, f32, f32) -> f32| {
+        fb(g(f(a), f(b), f(c))) | fb(g(f(a >> 32), f(b >> 32), f(c >> 32))) << 32
+    };
+    check("fma.rn.f32x2 %d, %a, %b, %c;", T::D, [T::D; 3], &rows, |a, b, c| each(a, b, c, f32::mul_add));
+    check("add.rn.f32x2 %d, %a, %b;", T::D, [T::D; 3], &rows, |a, b, c| each(a, b, c, |a, b, _| a + b));
+    check("mul.rn.ftz.f32x2 %d, %a, %b;", T::D, [T::D; 3], &rows, |a, b, c| {
+        each(a, b, c, |a, b, _| flush(flush(a) * flush(b)))
+    });
+    check("sub.f32x2 %d, %a, %b;", T::D, [T::D; 3], &rows, |a, b, c| each(a, b, c, |a, b, _| a - b));
+}
+
+#[test]
+fn packed_halves_compare_and_choose() {
+    let rows: Vec<[u64; 3]> =
+        pairs(&halves()).into_iter().map(|[a, b, _]| [a | b << 16, b | a << 16, 0]).collect();
+    let at = |v: u64, i: u32| v >> (16 * i) & 0xffff;
+    let body = "setp.lt.f16x2 %p|%q, %a, %b;\nselp.u32 %r3, 1, 0, %p;\nselp.u32 %r4, 2, 0, %q;\nadd.u32 %d, %r3, %r4;";
+    check(body, T::W, [T::W; 3], &rows, |a, b, _| {
+        u64::from(half(at(a, 0)) < half(at(b, 0))) + 2 * u64::from(half(at(a, 1)) < half(at(b, 1)))
+    });
+    check("set.ge.f16x2.f16x2 %d, %a, %b;", T::W, [T::W; 3], &rows, |a, b, _| {
+        (0..2).fold(0, |r, i| r | if half(at(a, i)) >= half(at(b, i)) { 0x3c00 << (16 * i) } else { 0 })
+    });
+    check("max.f16x2 %d, %a, %b;", T::W, [T::W; 3], &rows, |a, b, _| {
+        (0..2).fold(0, |r, i| {
+            let (x, y) = (at(a, i), at(b, i));
+            let first = half(y).is_nan() || half(x) > half(y) || (half(x) == half(y) && x & 0x8000 == 0);
+            let chosen = if half(x).is_nan() || !first { y } else { x };
+            r | (if half(chosen).is_nan() { 0x7fff } else { chosen }) << (16 * i)
+        })
+    });
+    check("neg.f16x2 %d, %a;", T::W, [T::W; 3], &rows, |a, _, _| a ^ 0x8000_8000);
+    check("abs.bf16x2 %d, %a;", T::W, [T::W; 3], &rows, |a, _, _| a & 0x7fff_7fff);
+    check("min.NaN.bf16x2 %d, %a, %b;", T::W, [T::W; 3], &rows, |a, b, _| {
+        (0..2).fold(0, |r, i| {
+            let (x, y) = (at(a, i), at(b, i));
+            let first = brain(x) < brain(y) || (brain(x) == brain(y) && x & 0x8000 != 0);
+            let nan = brain(x).is_nan() || brain(y).is_nan();
+            r | (if nan {
+                0x7fff
+            } else if first {
+                x
+            } else {
+                y
+            }) << (16 * i)
+        })
+    });
+    let body = "setp.gt.bf16 %p, %a, %b;\nselp.u32 %d, 1, 0, %p;";
+    check(body, T::W, [T::H; 3], &pairs(&halves()), |a, b, _| (brain(a) > brain(b)).into());
+    check(
+        "mov.b32 {%h1, %h2}, %a;\nmul.rn.bf16x2 %d, %a, %b;",
+        T::W,
+        [T::W; 3],
+        &[[0x4000_3f80, 0x4040_c040, 0]],
+        |_, _, _| 0x40c0_c040,
+    );
+}
+
+#[test]
+fn eight_bit_floats_from_halves() {
+    // A half to E5M2: the nearest of the 256 codes, ties to the even one.
+    let rows: Vec<[u64; 3]> = pairs(&halves()).into_iter().map(|[a, b, _]| [a | b << 16, 0, 0]).collect();
+    check("cvt.rn.satfinite.e5m2x2.f16x2 %d, %a;", T::H, [T::W; 3], &rows, |a, _, _| {
+        let one = |code: u64| -> u64 {
+            let v = half(code);
+            if v.is_nan() {
+                return 0x7f;
+            }
+            let sign = code >> 8 & 0x80;
+            let best = (0..0x7cu64).min_by(|x, y| {
+                let v = v.abs().min(57344.0);
+                let (dx, dy) = ((half(x << 8) - v).abs(), (half(y << 8) - v).abs());
+                dx.partial_cmp(&dy).unwrap().then((x & 1).cmp(&(y & 1)))
+            });
+            sign | best.unwrap()
+        };
+        one(a & 0xffff) | one(a >> 16) << 8
+    });
+}

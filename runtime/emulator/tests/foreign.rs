@@ -37,6 +37,20 @@ fn block_reduction_with_atomics() {
 }
 
 #[test]
+fn float_atomics_do_not_depend_on_the_number_of_workers() {
+    let sum = |workers: usize| {
+        let mut m = machine();
+        let x = Data::new(8).units(20000);
+        let (px, out) = (m.f32s(&x), m.f32s(&[0.0]));
+        let options = phobos_emulator::Options { workers, ..strict() };
+        let outcome = m.launch("block_reduce", [70, 1, 1], [256, 1, 1], &[px, out, 20000], &options);
+        m.clean("block_reduce", &outcome);
+        m.read_u32s(out, 1)[0]
+    };
+    assert!([2, 3, 8].into_iter().all(|workers| sum(workers) == sum(1)));
+}
+
+#[test]
 fn shared_histogram() {
     for seed in 0..4 {
         let mut m = machine();

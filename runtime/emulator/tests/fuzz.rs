@@ -40,7 +40,7 @@ const PIECES: [&str; 24] = [
     "1e999",
     "%tid.x",
     "@!%p",
-    ".reg .b32 %r<1048577>;",
+    ".reg .b32 %r<65537>;",
     ".local .b8 l[999999999];",
     "/*",
     "\"",
@@ -109,16 +109,26 @@ fn damaged_kernels_run_to_an_end() {
     // into every kind of fault.
     let cases = setting("PHOBOS_FUZZ_CASES", 3000) / 10;
     let seed = setting("PHOBOS_FUZZ_SEED", 1);
-    let source = CORPUS[0];
-    let lines: Vec<&str> = source.lines().collect();
-    let first = lines.iter().position(|line| line.contains(".entry tiled_matmul")).unwrap();
-    let last = first + lines[first..].iter().position(|line| line.starts_with('}')).unwrap();
-    let header: String =
-        lines[..lines.iter().position(|l| l.contains("address_size")).unwrap() + 1].join("\n");
+    // Every kernel of the corpus, with the header of its file.
+    let mut kernels = Vec::new();
+    for source in &CORPUS[..3] {
+        let lines: Vec<&str> = source.lines().collect();
+        let address = lines.iter().position(|l| l.contains("address_size")).unwrap();
+        let mut header = lines[..=address].join("\n");
+        // Module variables of the files, for the kernels that name them.
+        for line in lines.iter().filter(|l| l.starts_with(".global") || l.starts_with(".extern .shared")) {
+            header += &format!("\n{line}");
+        }
+        for first in (0..lines.len()).filter(|i| lines[*i].contains(".entry")) {
+            let length = lines[first..].iter().position(|line| line.starts_with('}')).unwrap();
+            kernels.push((header.clone(), lines[first..=first + length].to_vec()));
+        }
+    }
     let mut ran = 0;
     for case in 0..cases {
         let mut data = Data::new(seed.wrapping_mul(7_000_003) + case);
-        let mut body: Vec<String> = lines[first..=last].iter().map(|line| (*line).to_owned()).collect();
+        let (header, lines) = &kernels[case as usize % kernels.len()];
+        let mut body: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
         for _ in 0..1 + data.bits() % 2 {
             let at = 8 + data.bits() as usize % (body.len() - 9);
             match data.bits() % 4 {
@@ -139,19 +149,21 @@ fn damaged_kernels_run_to_an_end() {
         let Some(kernel) = program.kernels.first().cloned() else { continue };
         let base = emulator.memory.allocate(4 * 32 * 32, true, "a").unwrap();
         let mut params = vec![0u8; kernel.param_bytes as usize];
-        for (i, value) in [base, base, base, 32].into_iter().enumerate() {
-            if let Some(param) = kernel.params.get(i) {
-                let (at, n) = (param.offset as usize, param.bytes.min(8) as usize);
-                params[at..at + n].copy_from_slice(&value.to_le_bytes()[..n]);
-            }
+        for param in &kernel.params {
+            // Pointers to one buffer, sizes that fit it.
+            let value = if param.bytes == 8 { base } else { 32 };
+            let (at, n) = (param.offset as usize, param.bytes.min(8) as usize);
+            params[at..at + n].copy_from_slice(&value.to_le_bytes()[..n]);
         }
+        let block = if text.contains("%tid.y") { [16, 16, 1] } else { [128, 1, 1] };
+        let shared = if text.contains(".extern") { 16384 } else { 0 };
         let options = Options {
             schedule: if case % 2 == 0 { Schedule::Converged } else { Schedule::Adversarial(case) },
             max_instructions: 20_000,
             workers: 1,
             ..Options::default()
         };
-        if emulator.launch(&program, &kernel.name, [2, 1, 1], [16, 16, 1], 0, &params, &options).is_ok() {
+        if emulator.launch(&program, &kernel.name, [2, 1, 1], block, shared, &params, &options).is_ok() {
             ran += 1;
         }
     }

@@ -376,6 +376,58 @@ fn moves_pack_and_unpack() {
 }
 
 #[test]
+fn narrow_products_masks_and_extensions() {
+    let three = triples(&ints(32).into_iter().step_by(3).collect::<Vec<_>>());
+    let low24 = |v: u64| sext(v & 0xff_ffff, 24);
+    check("mad24.lo.s32 %d, %a, %b, %c;", T::W, [T::W; 3], &three, |a, b, c| {
+        cut(low24(a) * low24(b) + i128::from(c), 32)
+    });
+    check("mad24.hi.u32 %d, %a, %b, %c;", T::W, [T::W; 3], &three, |a, b, c| {
+        cut(((i128::from(a & 0xff_ffff) * i128::from(b & 0xff_ffff)) >> 16) + i128::from(c), 32)
+    });
+    check("mad.hi.u32 %d, %a, %b, %c;", T::W, [T::W; 3], &three, |a, b, c| {
+        (((a * b) >> 32) + c) & 0xffff_ffff
+    });
+    check("mad.hi.sat.s32 %d, %a, %b, %c;", T::W, [T::W; 3], &three, |a, b, c| {
+        let sum = ((sext(a, 32) * sext(b, 32)) >> 32) + sext(c, 32);
+        cut(sum.clamp(i32::MIN.into(), i32::MAX.into()), 32)
+    });
+    let amounts: Vec<[u64; 3]> =
+        (0..40u64).flat_map(|p| [0u64, 1, 5, 31, 32, 40].map(|n| [p, n, 0])).collect();
+    check("bmsk.wrap.b32 %d, %a, %b;", T::W, [T::W; 3], &amounts, |p, n, _| {
+        (0..32u64).filter(|i| *i >= p % 32 && *i < p % 32 + n % 32).fold(0, |r, i| r | 1 << i)
+    });
+    let counts: Vec<[u64; 3]> =
+        ints(32).into_iter().flat_map(|a| [0u64, 1, 8, 31, 32, 77].map(|n| [a, n, 0])).collect();
+    check("szext.wrap.u32 %d, %a, %b;", T::W, [T::W; 3], &counts, |a, n, _| a & ((1 << (n % 32)) - 1));
+    check("szext.clamp.u32 %d, %a, %b;", T::W, [T::W; 3], &counts, |a, n, _| a & ((1 << n.min(32)) - 1));
+    for (op, max) in [("min", false), ("max", true)] {
+        check(&format!("{op}.relu.s32 %d, %a, %b;"), T::W, [T::W; 3], &pairs(&ints(32)), |a, b, _| {
+            let (x, y) = (a as i32, b as i32);
+            u64::from((if max { x.max(y) } else { x.min(y) }).max(0) as u32)
+        });
+    }
+}
+
+#[test]
+fn packed_saturation() {
+    let rows = triples(&ints(32).into_iter().step_by(2).collect::<Vec<_>>());
+    let clamp = |v: u64, low: i128, high: i128| sext(v, 32).clamp(low, high);
+    check("cvt.pack.sat.s16.s32 %d, %a, %b;", T::W, [T::W; 3], &rows, |a, b, _| {
+        cut(clamp(a, -32768, 32767), 16) << 16 | cut(clamp(b, -32768, 32767), 16)
+    });
+    check("cvt.pack.sat.u16.s32 %d, %a, %b;", T::W, [T::W; 3], &rows, |a, b, _| {
+        cut(clamp(a, 0, 65535), 16) << 16 | cut(clamp(b, 0, 65535), 16)
+    });
+    check("cvt.pack.sat.s8.s32.b32 %d, %a, %b, %c;", T::W, [T::W; 3], &rows, |a, b, c| {
+        (c & 0xffff) << 16 | cut(clamp(a, -128, 127), 8) << 8 | cut(clamp(b, -128, 127), 8)
+    });
+    check("cvt.pack.sat.u8.s32.b32 %d, %a, %b, %c;", T::W, [T::W; 3], &rows, |a, b, c| {
+        (c & 0xffff) << 16 | cut(clamp(a, 0, 255), 8) << 8 | cut(clamp(b, 0, 255), 8)
+    });
+}
+
+#[test]
 fn unknown_instructions_are_named_with_their_line() {
     let error = |line: &str| {
         let text = format!(
@@ -390,6 +442,11 @@ fn unknown_instructions_are_named_with_their_line() {
     assert_eq!(error("add.u32 %r1, %r2;"), "k.ptx:9:1: `add.u32` takes 3 operands, 2 given");
     assert_eq!(error("add.u32 %r1, %r2, %r9;"), "k.ptx:9:1: `%r9` is not declared");
     assert_eq!(error("bra NOWHERE;"), "k.ptx:9:1: there is no label `NOWHERE`");
+    assert_eq!(error(".reg .b32 %x;\n.reg .f32 %x;"), "k.ptx:10:11: `%x` is declared twice");
+    assert_eq!(
+        error(".shared .b32 s;\nld.global.u32 %r1, [s];"),
+        "k.ptx:10:1: the variable lies in another state space"
+    );
     assert!(error("wgmma.fence.sync.aligned;").ends_with("unknown instruction `wgmma.fence.sync.aligned`"));
     assert!(
         error("mma.sync.aligned.m16n8k8.row.row.f32.f16.f16.f32 {%f1}, {%r1}, {%r1}, {%f1};")

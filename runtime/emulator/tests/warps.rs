@@ -312,6 +312,9 @@ fn limits_are_checked_at_launch() {
     wrong(launch(".reqntid 32, 2", 16, 64, 0), "`.reqntid [32, 2, 1]`");
     wrong(launch(".maxnreg 128", 16, 1024, 0), "`.maxnreg` times the threads");
     wrong(launch("", 16, 0, 0), "extent of 0");
+    wrong(launch("", 16, u32::MAX, 0), "the number of threads is 4294967295");
+    let most = ".maxntid 4294967295, 4294967295, 4294967295";
+    assert_eq!(launch(most, 16, 64, 0), Ok(()));
 }
 
 #[test]
@@ -343,4 +346,88 @@ fn coalescing_and_conflicts_are_counted() {
     // run together again: 32 lanes in one warp-instruction.
     assert_eq!(divergent.lane_instructions, 32 * 4 + 24 + 8 * 2 + 24 + 32 * 2);
     assert_eq!(divergent.warp_instructions, 5 + 3 + 2);
+}
+
+#[test]
+fn atomics_on_halves() {
+    // Sums of small integers are exact in any order.
+    for (ty, one, start, want) in [
+        ("f16x2", 0x4000_3c00u64, 0u64, 0x5400_5000u64),
+        ("bf16x2", 0x4000_3f80, 0, 0x4280_4200),
+        ("f16", 0x3c00, 0x3c00, 0x5020),
+        ("bf16", 0x3f80, 0x3f80, 0x4204),
+    ] {
+        let (class, load) = if ty.ends_with("x2") { ("b32", "u32") } else { ("b16", "u16") };
+        for space in ["global", "shared"] {
+            let base = if space == "global" { "%rd0" } else { "%s" };
+            let text = format!(
+                ".version 8.0\n.target sm_90\n.address_size 64\n.entry k(.param .u64 cell, .param .u64 value)\n{{\n.reg .pred %p;\n.reg .b32 %t, %s;\n.reg .{class} %v, %o;\n.reg .b64 %rd<3>;\n.shared .align 4 .b8 word[4];\n\
+                 mov.u32 %s, word;\nld.param.u64 %rd0, [cell];\nld.param.u64 %rd1, [value];\nmov.u32 %t, %tid.x;\nsetp.ne.u32 %p, %t, 0;\nld.global.{load} %v, [%rd1];\n\
+                 @%p bra GO;\nld.global.{load} %o, [%rd0];\nst.shared.{load} [%s], %o;\nGO:\nbar.sync 0;\n\
+                 atom.{space}.add.noftz.{ty} %o, [{base}], %v;\nbar.sync 0;\n@%p bra DONE;\nld.shared.{load} %v, [%s];\n{}\nDONE:\nret;\n}}\n",
+                if space == "shared" { format!("st.global.{load} [%rd0], %v;") } else { String::new() }
+            );
+            let mut m = Machine::new("atomic.ptx", &text);
+            let (cell, value) = (m.u32s(&[start as u32]), m.u32s(&[one as u32]));
+            let outcome = m.launch("k", [1, 1, 1], [32, 1, 1], &[cell, value], &seeded(2));
+            m.clean("k", &outcome);
+            assert_eq!(u64::from(m.read_u32s(cell, 1)[0]), want, "{space} {ty}");
+        }
+    }
+}
+
+#[test]
+fn asynchronous_copies_of_every_size() {
+    // (modifiers, bytes, extra operand, bytes copied)
+    for (op, bytes, extra, copied) in [
+        ("ca", 4usize, "", 4usize),
+        ("ca", 8, "", 8),
+        ("ca", 16, "", 16),
+        ("cg", 16, "", 16),
+        ("cg", 16, ", 0", 0),
+        ("ca", 16, ", 7", 7),
+        ("cg", 16, ", %r5", 12),
+        ("ca", 8, ", %p1", 0),
+        ("ca", 8, ", !%p1", 8),
+    ] {
+        let text = format!(
+            ".version 8.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 in, .param .u64 out)\n{{\n.reg .pred %p<2>;\n.reg .b32 %r<12>;\n.reg .b64 %rd<6>;\n.shared .align 16 .b8 tile[512];\n\
+             ld.param.u64 %rd0, [in];\nld.param.u64 %rd1, [out];\nmov.u32 %r0, %tid.x;\nmov.u32 %r5, 12;\nsetp.ge.u32 %p1, %r0, 0;\n\
+             mad.wide.u32 %rd2, %r0, 16, %rd0;\nmad.wide.u32 %rd3, %r0, 16, %rd1;\nmov.u32 %r1, tile;\nmad.lo.u32 %r1, %r0, 16, %r1;\n\
+             mov.u32 %r2, -1;\nst.shared.v4.u32 [%r1], {{%r2, %r2, %r2, %r2}};\n\
+             cp.async.{op}.shared.global.L2::128B [%r1], [%rd2], {bytes}{extra};\ncp.async.commit_group;\ncp.async.wait_group 0;\n\
+             ld.shared.v4.u32 {{%r6, %r7, %r8, %r9}}, [%r1];\nst.global.v4.u32 [%rd3], {{%r6, %r7, %r8, %r9}};\nret;\n}}\n"
+        );
+        let mut m = Machine::new("copy.ptx", &text);
+        let input: Vec<u8> = (0..512).map(|i| (i * 7 + 1) as u8).collect();
+        let (pin, pout) = (m.bytes(&input), m.output(512));
+        let outcome = m.launch("k", [1, 1, 1], [32, 1, 1], &[pin, pout], &strict());
+        m.clean("k", &outcome);
+        let want: Vec<u8> = (0..512)
+            .map(|i| match i % 16 {
+                j if j < copied => input[i],
+                j if j < bytes => 0,
+                _ => 0xff,
+            })
+            .collect();
+        assert_eq!(m.read_bytes(pout, 512), want, "{op} {bytes}{extra}");
+    }
+}
+
+#[test]
+fn queued_reductions_are_seen_by_the_cta_that_made_them() {
+    // Each CTA counts its threads in a cell of its own, then reads it back.
+    let text = ".version 8.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 cells, .param .u64 out)\n{\n.reg .pred %p;\n.reg .b32 %r<6>;\n.reg .b64 %rd<6>;\n\
+        ld.param.u64 %rd0, [cells];\nld.param.u64 %rd1, [out];\nmov.u32 %r0, %tid.x;\nmov.u32 %r1, %ctaid.x;\nmad.wide.u32 %rd2, %r1, 4, %rd0;\n\
+        red.global.add.u32 [%rd2], 1;\nbar.sync 0;\nsetp.ne.u32 %p, %r0, 0;\n@%p bra DONE;\nld.global.u32 %r2, [%rd2];\n\
+        mad.wide.u32 %rd3, %r1, 4, %rd1;\nst.global.u32 [%rd3], %r2;\nDONE:\nret;\n}\n";
+    for workers in [1, 4] {
+        let mut m = Machine::new("queued.ptx", text);
+        let (cells, out) = (m.u32s(&[0; 40]), m.output(160));
+        let options = Options { workers, ..strict() };
+        let outcome = m.launch("k", [40, 1, 1], [96, 1, 1], &[cells, out], &options);
+        m.clean("k", &outcome);
+        assert_eq!(m.read_u32s(out, 40), [96; 40]);
+        assert_eq!(m.read_u32s(cells, 40), [96; 40]);
+    }
 }

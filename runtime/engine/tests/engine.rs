@@ -231,6 +231,25 @@ fn text_and_conversations_become_tokens() {
 }
 
 #[test]
+fn a_sentencepiece_vocabulary_is_read_from_the_file() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/gemma3-270m-q4_k_m.gguf");
+    if !path.is_file() {
+        eprintln!("skipped: {} is not there; `cargo xtask fetch gemma3` fetches it", path.display());
+        return;
+    }
+    let file = phobos_gguf::GgufFile::open(&path, phobos_gguf::OpenOptions::default()).unwrap();
+    let tokenizer = phobos_engine::tokenizer(&file).unwrap();
+    // The ids that llama.cpp gives; the file asks for BOS (2) and for no space in front.
+    let encode = |text| tokenizer.encode(text, phobos_tokenizer::AddSpecial::Yes);
+    assert_eq!(encode("The capital of France is"), [2, 818, 5279, 529, 7001, 563]);
+    let text = " Größe 12345 🦙  x";
+    let digits = [236743, 236770, 236778, 236800, 236812, 236810, 236743];
+    let ids = [&[2, 112880], &digits[..], &[478, 397, 404, 391, 138, 236781]].concat();
+    assert_eq!(encode(text), ids);
+    assert_eq!(tokenizer.decode(&ids, true), text.as_bytes());
+}
+
+#[test]
 fn mistakes_of_the_user_are_told_from_faults() {
     let device = || Arc::new(OracleDevice::default());
     let error = |path: &Path, options: &EngineOptions| match Engine::load_with(

@@ -49,7 +49,10 @@ pub(super) fn cases() -> Vec<Case> {
                             continue;
                         }
                         let shape = Shape { n, heads, groups, d, s, pos, window };
-                        cases.push(case(&mut random, dtype, tile, shape));
+                        cases.push(case(&mut random, dtype, Some(tile), shape));
+                        if n == 1 && tile == 1 {
+                            cases.push(case(&mut random, dtype, None, shape));
+                        }
                     }
                 }
             }
@@ -79,11 +82,16 @@ impl Shape {
     }
 }
 
-fn case(random: &mut Random, dtype: DType, tile: u64, shape: Shape) -> Case {
+/// `attention` with a tile of query rows, or `attention_one` without.
+fn case(random: &mut Random, dtype: DType, tile: Option<u64>, shape: Shape) -> Case {
     let Shape { n, heads, groups, d, s, pos, window } = shape;
     let scale = 1.0 / (d as f32).sqrt();
     let q: Vec<f64> = (0..n * heads * d).map(|_| random.between(-2.0, 2.0)).collect();
-    let q = Data::f32(&[n, heads, d], &q);
+    let rows = match tile {
+        Some(_) => vec![n, heads, d],
+        None => vec![n, groups, heads / groups, d],
+    };
+    let q = Data::f32(&rows, &q);
     let mut cache = || {
         let mut data = Data::random(Element::Scalar(dtype), &[s, groups, d], random);
         // Rows that no query may see hold what an earlier sequence left, or are out of its
@@ -101,15 +109,19 @@ fn case(random: &mut Random, dtype: DType, tile: u64, shape: Shape) -> Case {
     };
     let (k, v) = (cache(), cache());
     let wanted = reference(&q.values, &k.values, &v.values, f64::from(scale), shape);
-    Case::new(format!("attention {dtype}"), SOURCE, "attention")
-        .element("T", Element::Scalar(dtype))
+    let case = match tile {
+        Some(tile) => Case::new(format!("attention {dtype}"), SOURCE, "attention").param("TILE_Q", tile),
+        None => {
+            Case::new(format!("attention one {dtype}"), SOURCE, "attention_one").bind("R", heads / groups)
+        }
+    };
+    case.element("T", Element::Scalar(dtype))
         .bind("D", d)
-        .param("TILE_Q", tile)
         .param("TILE_S", 64)
         .input("Q", &q)
         .input("K", &k)
         .input("V", &v)
-        .output("O", &[n, heads, d], wanted, Tolerance { absolute: 1e-5, relative: 1e-5 })
+        .output("O", &rows, wanted, Tolerance { absolute: 1e-5, relative: 1e-5 })
         .scalar("pos", pos as i32)
         .scalar("window", window.map_or(i32::MAX, |window| window as i32))
         .scalar("scale", scale)

@@ -388,10 +388,10 @@ const IN_C: &[(&str, &str)] = &[
     (
         "embed",
         "const int *ids = P(0); const float *w = P(1); float *x = P(2);
-         i64 e = args[3], n = args[4], v = args[5];
+         float scale = *(const float *)&args[3]; i64 e = args[4], n = args[5], v = args[6];
          for (i64 i = 0; i < n; i++)
            for (i64 j = 0; j < e; j++)
-             if (ids[i] >= 0 && ids[i] < v) x[i * e + j] = w[ids[i] * e + j];",
+             if (ids[i] >= 0 && ids[i] < v) x[i * e + j] = w[ids[i] * e + j] * scale;",
     ),
     (
         "rmsnorm",
@@ -402,6 +402,17 @@ const IN_C: &[(&str, &str)] = &[
            for (i64 j = 0; j < e; j++) sum += x[i * e + j] * x[i * e + j];
            float scale = 1.0f / __builtin_sqrtf(sum / (float)e + eps);
            for (i64 j = 0; j < e; j++) y[i * e + j] = x[i * e + j] * scale * w[j];
+         }",
+    ),
+    (
+        "rmsnorm_add",
+        "const float *x = P(0), *w = P(1); float *y = P(2); float eps = *(const float *)&args[3];
+         i64 e = args[4], n = args[5];
+         for (i64 i = 0; i < n; i++) {
+           float sum = 0;
+           for (i64 j = 0; j < e; j++) sum += x[i * e + j] * x[i * e + j];
+           float scale = 1.0f / __builtin_sqrtf(sum / (float)e + eps);
+           for (i64 j = 0; j < e; j++) y[i * e + j] += x[i * e + j] * scale * w[j];
          }",
     ),
     (
@@ -436,7 +447,8 @@ void phobos_entry(const u64 *args, const i64 *pid, u8 *scratch) {{ {body} }}"
         artifact.images = vec![Image { kind: ImageKind::SharedObject, bytes }];
         Ok(artifact)
     };
-    let ops = ["saxpy_fp32", "gemm", "linear f32", "embed f32", "embed outside f32", "rmsnorm", "rope"];
+    let models = ["linear f32", "embed f32", "embed outside f32", "rmsnorm", "rmsnorm_add", "rope"];
+    let ops = [&["saxpy_fp32", "gemm"], &models[..]].concat();
     let report = run(&device, &compile, &|op| ops.contains(&op));
     assert!(report.failures.is_empty() && report.skipped == 0, "{report}");
     assert!(report.cases > 200, "{report}");

@@ -230,6 +230,14 @@ pub fn passes(addresses: &[u64], bytes: u64) -> (u64, u64) {
     let (mut taken, mut fewest) = (0, 0);
     for chunk in addresses.chunks(lanes) {
         let words_each = bytes.div_ceil(4);
+        // Within 32 neighbouring words no two share a bank.
+        let low = chunk.iter().min().map_or(0, |address| address / 4);
+        let high = chunk.iter().max().map_or(0, |address| address / 4 + words_each);
+        if high - low <= 32 {
+            taken += 1;
+            fewest += 1;
+            continue;
+        }
         let mut words = [0u64; 32];
         let mut n = 0;
         let mut sorted = true;

@@ -84,7 +84,7 @@ impl<'m, 's> Decoder<'m, 's> {
         self.done(instruction, mods, 2)?;
         let (registers, address) = if load { (0, 1) } else { (1, 0) };
         let registers = self.fragment(self.operand(instruction, registers)?, load, count)?;
-        let address = self.plain_address(self.operand(instruction, address)?)?;
+        let (address, space) = self.plain_address(self.operand(instruction, address)?, space)?;
         let moved = Box::new(MatrixMove { registers, address, space, transposed });
         let mask = self.constant(0xffff_ffff)?;
         let (op, class) = if load {
@@ -253,7 +253,7 @@ impl<'m, 's> Decoder<'m, 's> {
         let (registers, address) = if load { (0, 1) } else { (1, 0) };
         let count = shape.registers(part, store);
         let registers = self.fragment(self.operand(instruction, registers)?, load, count)?;
-        let address = self.plain_address(self.operand(instruction, address)?)?;
+        let (address, space) = self.plain_address(self.operand(instruction, address)?, space)?;
         let stride = match instruction.operands.get(2) {
             Some(operand) => self.source(operand, Ty::U32)?,
             None => NONE,

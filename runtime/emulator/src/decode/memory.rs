@@ -52,13 +52,17 @@ impl<'m, 's> Decoder<'m, 's> {
     }
 
     /// `.param` inside a function is local; the kernel's own is the parameters.
-    fn param_space(&self, space: Space, symbol: Option<Symbol>) -> Space {
+    fn param_space(&self, space: Space, symbol: Option<Symbol>) -> Result<Space, PtxError> {
         match (space, symbol) {
-            (Space::Param, Some(Symbol::Variable { space, .. })) => space,
-            (Space::Param, Some(Symbol::Param(_))) => Space::Param,
-            (Space::Param, None) if !self.in_entry() => Space::Local,
-            (Space::Generic, Some(Symbol::Variable { space, .. })) => space,
-            _ => space,
+            (Space::Generic | Space::Param, Some(Symbol::Param(_))) => Ok(Space::Param),
+            (Space::Param, Some(Symbol::Variable { space: Space::Local, .. })) => Ok(Space::Local),
+            (Space::Param, None) if !self.in_entry() => Ok(Space::Local),
+            (Space::Generic, Some(Symbol::Variable { space, .. })) => Ok(space),
+            (space, Some(Symbol::Variable { space: other, .. })) if space != other => {
+                self.fail("the variable lies in another state space")
+            }
+            (_, Some(Symbol::Param(_))) => self.fail("the variable lies in another state space"),
+            _ => Ok(space),
         }
     }
 
@@ -101,7 +105,7 @@ impl<'m, 's> Decoder<'m, 's> {
         let (first, second) = (self.operand(instruction, 0)?, self.operand(instruction, 1)?);
         let (address, data) = if store { (first, second) } else { (second, first) };
         let (address, symbol) = self.address(address)?;
-        let space = self.param_space(space, symbol);
+        let space = self.param_space(space, symbol)?;
         let items: Vec<&Operand<'s>> = match data {
             Operand::Vector(items) => items.iter().collect(),
             single => vec![single],
@@ -179,7 +183,7 @@ impl<'m, 's> Decoder<'m, 's> {
         let first = usize::from(!red);
         let dst = if red { NONE } else { self.destination(self.operand(instruction, 0)?)?.slot };
         let (address, symbol) = self.address(self.operand(instruction, first)?)?;
-        let space = self.param_space(space, symbol);
+        let space = self.param_space(space, symbol)?;
         if !matches!(space, Space::Global | Space::Shared | Space::Generic) {
             return self.unknown(instruction);
         }
@@ -243,8 +247,8 @@ impl<'m, 's> Decoder<'m, 's> {
         if !mods.rest().is_empty() {
             return self.unknown(instruction);
         }
-        let (dst, _) = self.address(self.operand(instruction, 0)?)?;
-        let (src, _) = self.address(self.operand(instruction, 1)?)?;
+        let (dst, _) = self.plain_address(self.operand(instruction, 0)?, Space::Shared)?;
+        let (src, _) = self.plain_address(self.operand(instruction, 1)?, Space::Global)?;
         let bytes = match self.operand(instruction, 2)? {
             Operand::Int(16) => 16,
             Operand::Int(bytes @ (4 | 8)) if !bypass => *bytes as u8,
@@ -284,8 +288,14 @@ impl<'m, 's> Decoder<'m, 's> {
         Ok(())
     }
 
-    /// An address without a constant part, for instructions that take none.
-    pub(super) fn plain_address(&mut self, operand: &Operand<'s>) -> Result<Address, PtxError> {
-        Ok(self.address(operand)?.0)
+    /// An address and the space it lies in, for instructions that name a space or
+    /// take a generic address.
+    pub(super) fn plain_address(
+        &mut self,
+        operand: &Operand<'s>,
+        space: Space,
+    ) -> Result<(Address, Space), PtxError> {
+        let (address, symbol) = self.address(operand)?;
+        Ok((address, self.param_space(space, symbol)?))
     }
 }

@@ -6,10 +6,12 @@
 //! addresses, and each arithmetic instruction is the function that computes it.
 
 mod body;
+mod call;
 pub mod inst;
 mod layout;
 mod matrix;
 mod memory;
+mod operand;
 pub(crate) mod select;
 pub mod types;
 mod warp;

@@ -76,9 +76,8 @@ impl<'m, 's> Decoder<'m, 's> {
                 self.warp(instruction, &mut mods)
             }
             "mma" | "wmma" | "ldmatrix" | "stmatrix" | "movmatrix" => self.matrix(instruction, &mut mods),
-            "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" | "nanosleep" | "pmevent" => {
-                self.control(instruction, &mut mods)
-            }
+            "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" | "nanosleep" | "pmevent"
+            | "griddepcontrol" => self.control(instruction, &mut mods),
             "setp" | "set" => self.set(instruction, &mut mods),
             "mov" => self.mov(instruction, &mut mods),
             "cvta" | "isspacep" => self.windows(instruction, &mut mods),
@@ -415,6 +414,8 @@ impl<'m, 's> Decoder<'m, 's> {
                 Op::Trap
             }
             "nanosleep" | "pmevent" => Op::Nop,
+            // Launches run one after the other: what it waits for is done.
+            "griddepcontrol" if mods.take("wait") || mods.take("launch_dependents") => Op::Nop,
             _ => return self.unknown(instruction),
         };
         self.emit(op, Class::Control, 0, Shadow::Spread);

@@ -1,5 +1,6 @@
 //! Execution of decoded instructions, one file for each family.
 
+mod access;
 pub mod alu;
 mod async_copy;
 pub mod atomic;
@@ -425,7 +426,7 @@ impl<'a> Executor<'a> {
             }
             Op::IsSpace { d, a, space } => {
                 for (slot, value) in result.iter_mut().zip(&warp.regs[*a as usize]) {
-                    *slot = u64::from(memory::space_of(*value).0 == *space);
+                    *slot = u64::from(access::space_of(*value).0 == *space);
                 }
                 self.finish(warp, *d, [*a, NONE, NONE, NONE], &result, active, 1, rule);
             }

@@ -20,6 +20,8 @@ pub struct Allocation {
     pub defined: Option<Vec<u64>>,
     /// Whether it was freed.
     pub freed: bool,
+    /// Whether kernels may only read it: reads need no race detection then.
+    pub read_only: bool,
     /// A name for reports.
     pub name: String,
 }
@@ -87,9 +89,24 @@ impl GlobalMemory {
             bytes: content,
             defined: map,
             freed: false,
+            read_only: false,
             name: name.into(),
         });
         Ok(base)
+    }
+
+    /// Forbids kernels to write the allocation at `base`.
+    pub fn protect(&mut self, base: u64) -> Result<(), MemoryError> {
+        let index = self.index_of(base)?;
+        self.allocations[index].read_only = true;
+        Ok(())
+    }
+
+    /// Names the allocation at `base` in reports.
+    pub fn rename(&mut self, base: u64, name: impl Into<String>) -> Result<(), MemoryError> {
+        let index = self.index_of(base)?;
+        self.allocations[index].name = name.into();
+        Ok(())
     }
 
     /// Frees the allocation at `base`.

@@ -76,6 +76,8 @@ pub enum BadAddress {
     OutOfBounds,
     /// The allocation was freed.
     Freed,
+    /// A write to an allocation that kernels may only read.
+    ReadOnly,
 }
 
 /// Global memory as a run sees it.
@@ -132,6 +134,12 @@ impl<'m> Overlay<'m> {
         }
         self.last_allocation = (allocation.base, end, index);
         Ok((index, address - allocation.base))
+    }
+
+    /// Whether kernels may only read an allocation.
+    #[inline]
+    pub fn read_only(&self, allocation: usize) -> bool {
+        self.base.allocation(allocation).is_some_and(|allocation| allocation.read_only)
     }
 
     /// The page of a located address, if the run has one.

@@ -306,7 +306,15 @@ impl<'s> Parser<'s> {
                         "minnctapersm" | "maxnctapersm" => {
                             self.small("a count")?;
                         }
-                        "noreturn" => {}
+                        "noreturn" | "explicitcluster" => {}
+                        "maxclusterrank" => {
+                            self.small("a count")?;
+                        }
+                        "reqnctapercluster" => {
+                            if self.extents()? != [1; 3] {
+                                return self.fail(pos, "clusters of several CTAs are not supported");
+                            }
+                        }
                         "pragma" => self.skip_to_semicolon()?,
                         _ => return self.fail(pos, format!("unknown directive `.{directive}`")),
                     }

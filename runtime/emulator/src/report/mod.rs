@@ -15,6 +15,8 @@ pub enum FaultKind {
     OutOfBounds,
     /// An access to a freed allocation.
     UseAfterFree,
+    /// A write to memory that kernels may only read.
+    ReadOnly,
     /// An address that is not a multiple of the access size.
     Misaligned,
     /// An undefined value decides a branch, a guard or a mask.
@@ -63,6 +65,7 @@ impl FaultKind {
         match self {
             FaultKind::OutOfBounds => "out-of-bounds access",
             FaultKind::UseAfterFree => "use after free",
+            FaultKind::ReadOnly => "write to read-only memory",
             FaultKind::Misaligned => "misaligned access",
             FaultKind::UninitializedBranch => "control depends on an uninitialised value",
             FaultKind::UninitializedAddress => "uninitialised address",
@@ -132,6 +135,9 @@ pub struct Fault {
 
 /// The most distinct faults kept.
 pub const MAX_FAULTS: usize = 100;
+/// The most races of one kind kept that share a side: an unrolled loop would fill
+/// the list.
+const MAX_PARTNERS: u32 = 4;
 
 /// Faults found so far, one for each kind and place: the source line where there
 /// is one, else the instruction; for races the pair of them.
@@ -142,7 +148,9 @@ pub struct Faults {
     index: HashMap<(FaultKind, u32, u32), usize>,
     /// By instruction: the first one with the same source line.
     places: Arc<[u32]>,
-    /// Faults beyond [`MAX_FAULTS`] places.
+    /// How many races were kept by kind and side.
+    sides: HashMap<(FaultKind, u32), u32>,
+    /// Faults at places that were not kept.
     pub dropped: u64,
 }
 
@@ -165,12 +173,32 @@ impl Faults {
         let key = self.key(kind, pc, other_pc);
         if let Some(at) = self.index.get(&key) {
             self.list[*at].count += 1;
-        } else if self.list.len() < MAX_FAULTS {
+        } else if self.admit(key) {
             self.index.insert(key, self.list.len());
             self.list.push(make());
         } else {
             self.dropped += 1;
         }
+    }
+
+    /// Whether a fault at a new place is kept.
+    fn admit(&mut self, key: (FaultKind, u32, u32)) -> bool {
+        let (kind, a, b) = key;
+        if self.list.len() >= MAX_FAULTS {
+            return false;
+        }
+        if !is_race(kind) {
+            return true;
+        }
+        let count = |side| self.sides.get(&(kind, side)).copied().unwrap_or(0);
+        if count(a).max(count(b)) >= MAX_PARTNERS {
+            return false;
+        }
+        *self.sides.entry((kind, a)).or_default() += 1;
+        if a != b {
+            *self.sides.entry((kind, b)).or_default() += 1;
+        }
+        true
     }
 
     /// Adds the faults of a later part of the run.
@@ -180,7 +208,7 @@ impl Faults {
             let key = self.key(fault.kind, fault.pc, other);
             if let Some(at) = self.index.get(&key) {
                 self.list[*at].count += fault.count;
-            } else if self.list.len() < MAX_FAULTS {
+            } else if self.admit(key) {
                 self.index.insert(key, self.list.len());
                 self.list.push(fault);
             } else {

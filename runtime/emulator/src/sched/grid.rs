@@ -21,7 +21,7 @@ use crate::{
 
 /// CTAs whose changes are committed together. Fixed: it may not depend on the
 /// number of workers.
-const WAVE: u32 = 32;
+const WAVE: u32 = 16;
 /// Memory that the CTAs alive at the same time may take.
 const RESIDENT_BYTES: usize = 1 << 30;
 

@@ -13,24 +13,52 @@ use crate::{
     report::{Fault, FaultKind, Faults, Side, ThreadPlace},
 };
 
-/// An access of a committed CTA, in short.
+/// An access of a committed CTA, in short: 8 bytes, for there is one for each word
+/// of memory that a launch touches.
 #[derive(Clone, Copy)]
 struct Brief {
     thread: u32,
-    pc: u32,
-    mask: u8,
-    strong: bool,
-    exists: bool,
+    meta: u32,
 }
 
-const NONE: Brief = Brief { thread: 0, pc: 0, mask: 0, strong: false, exists: false };
+const NOBODY: u32 = u32::MAX;
+const NONE: Brief = Brief { thread: NOBODY, meta: 0 };
+const STRONG: u32 = 1 << 27;
+
+impl Brief {
+    fn of(record: &Record) -> Brief {
+        let strong = if record.strong() { STRONG } else { 0 };
+        Brief { thread: record.thread, meta: record.pc() | strong | u32::from(record.mask()) << 28 }
+    }
+
+    fn exists(&self) -> bool {
+        self.thread != NOBODY
+    }
+
+    fn pc(&self) -> u32 {
+        self.meta & (STRONG - 1)
+    }
+
+    fn strong(&self) -> bool {
+        self.meta & STRONG != 0
+    }
+
+    fn mask(&self) -> u8 {
+        (self.meta >> 28) as u8
+    }
+
+    fn widen(&mut self, mask: u8) {
+        self.meta |= u32::from(mask) << 28;
+    }
+}
 
 /// What committed CTAs did in a page: for each word the newest write and the
-/// newest reads of two CTAs; what does not fit goes to the overflow.
+/// first reads of two CTAs; what does not fit goes to the overflow.
 #[derive(Default)]
 struct LaunchPage {
     writes: Vec<Brief>,
-    reads: Vec<[Brief; 2]>,
+    reads: Vec<Brief>,
+    more_reads: Vec<Brief>,
     overflow: Vec<(u32, Brief, bool)>,
 }
 
@@ -65,6 +93,9 @@ impl LaunchShadow {
     }
 }
 
+/// Overflow entries kept for a page.
+const OVERFLOW: usize = 4096;
+
 impl LaunchPage {
     fn conflict(
         &self,
@@ -75,66 +106,75 @@ impl LaunchPage {
         threads: u32,
     ) -> Option<(Brief, bool)> {
         let clashes = |old: &Brief, old_wrote: bool| {
-            old.exists
+            old.exists()
                 && old.thread / threads != cta
-                && old.mask & new.mask() != 0
+                && old.mask() & new.mask() != 0
                 && (wrote || old_wrote)
-                && !(old.strong && new.strong())
+                && !(old.strong() && new.strong())
         };
-        if let Some(old) = self.writes.get(word as usize)
-            && clashes(old, true)
-        {
-            return Some((*old, true));
+        let at = word as usize;
+        let writes = self.writes.get(at).map(|old| (old, true));
+        let reads =
+            [self.reads.get(at), self.more_reads.get(at)].into_iter().flatten().map(|old| (old, false));
+        let overflow =
+            self.overflow.iter().filter(|(at, ..)| *at == word).map(|(_, old, wrote)| (old, *wrote));
+        writes
+            .into_iter()
+            .chain(reads)
+            .chain(overflow)
+            .find(|(old, old_wrote)| clashes(old, *old_wrote))
+            .map(|(old, old_wrote)| (*old, old_wrote))
+    }
+
+    fn spill(&mut self, word: u32, brief: Brief, wrote: bool) {
+        if self.overflow.len() < OVERFLOW {
+            self.overflow.push((word, brief, wrote));
         }
-        if wrote && let Some(reads) = self.reads.get(word as usize) {
-            for old in reads {
-                if clashes(old, false) {
-                    return Some((*old, false));
-                }
-            }
-        }
-        self.overflow
-            .iter()
-            .find(|(at, old, old_wrote)| *at == word && clashes(old, *old_wrote))
-            .map(|(_, old, old_wrote)| (*old, *old_wrote))
     }
 
     fn add(&mut self, word: u32, new: &Record, wrote: bool, threads: u32) {
-        let brief =
-            Brief { thread: new.thread, pc: new.pc(), mask: new.mask(), strong: new.strong(), exists: true };
-        let cta = |brief: &Brief| brief.thread / threads;
+        let brief = Brief::of(new);
+        let same_cta = |old: &Brief| old.thread / threads == brief.thread / threads;
+        let at = word as usize;
         if wrote {
             if self.writes.is_empty() {
                 self.writes.resize(PAGE_WORDS, NONE);
             }
-            let Some(slot) = self.writes.get_mut(word as usize) else { return };
-            if slot.exists && (slot.mask & !brief.mask != 0 || slot.strong && !brief.strong) {
-                if cta(slot) == cta(&brief) && slot.strong == brief.strong {
-                    slot.mask |= brief.mask;
+            let Some(slot) = self.writes.get_mut(at) else { return };
+            let old = *slot;
+            let loses = old.mask() & !brief.mask() != 0 || old.strong() != brief.strong();
+            if old.exists() && loses {
+                if same_cta(&old) && old.strong() == brief.strong() {
+                    slot.widen(brief.mask());
                     return;
                 }
-                if self.overflow.len() < 4096 {
-                    self.overflow.push((word, *slot, true));
-                }
-            }
-            if let Some(slot) = self.writes.get_mut(word as usize) {
                 *slot = brief;
+                self.spill(word, old, true);
+                return;
             }
-        } else {
-            if self.reads.is_empty() {
-                self.reads.resize(PAGE_WORDS, [NONE; 2]);
+            *slot = brief;
+            return;
+        }
+        for reads in [&mut self.reads, &mut self.more_reads] {
+            if reads.is_empty() {
+                reads.resize(PAGE_WORDS, NONE);
             }
-            let Some(reads) = self.reads.get_mut(word as usize) else { return };
-            if let Some(same) = reads.iter_mut().find(|old| old.exists && cta(old) == cta(&brief)) {
-                same.mask |= brief.mask;
-            } else if let Some(free) = reads.iter_mut().find(|old| !old.exists) {
-                *free = brief;
-            } else if reads.iter().fold(0, |mask, old| mask & old.mask) & brief.mask != brief.mask
-                && self.overflow.len() < 4096
-                && reads.iter().any(|old| old.mask & brief.mask != brief.mask)
-            {
-                self.overflow.push((word, brief, false));
+            let Some(slot) = reads.get_mut(at) else { return };
+            if !slot.exists() {
+                *slot = brief;
+                return;
             }
+            if same_cta(slot) {
+                slot.widen(brief.mask());
+                return;
+            }
+            // Two CTAs that read all of it stand for every other.
+        }
+        let covered = [&self.reads, &self.more_reads]
+            .into_iter()
+            .all(|reads| reads.get(at).is_some_and(|old| brief.mask() & !old.mask() == 0));
+        if !covered {
+            self.spill(word, brief, false);
         }
     }
 }
@@ -163,7 +203,7 @@ fn report(
 ) {
     let how = |strong: bool| if strong { "atomically " } else { "" };
     let verb = |wrote: bool| if wrote { "written" } else { "read" };
-    faults.report(FaultKind::CtaRace, record.pc(), other.pc, || Fault {
+    faults.report(FaultKind::CtaRace, record.pc(), other.pc(), || Fault {
         kind: FaultKind::CtaRace,
         pc: record.pc(),
         thread: place(geometry, record.thread),
@@ -172,13 +212,13 @@ fn report(
             "{}{} global memory that another CTA has {}{}, and nothing orders the two",
             how(record.strong()),
             if wrote { "writes" } else { "reads" },
-            how(other.strong),
+            how(other.strong()),
             verb(other_wrote)
         ),
         others: vec![Side {
-            pc: other.pc,
+            pc: other.pc(),
             thread: place(geometry, other.thread),
-            what: format!("{}{} by", how(other.strong), verb(other_wrote)),
+            what: format!("{}{} by", how(other.strong()), verb(other_wrote)),
         }],
         count: 1,
     });

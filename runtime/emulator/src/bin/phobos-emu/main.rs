@@ -13,7 +13,7 @@ use phobos_emulator::{Emulator, Options, Schedule};
 /// Runs a kernel of a PTX file on the CPU and reports races, out-of-bounds and
 /// uninitialised accesses, deadlocks and what it cost.
 ///
-/// Exit code 0: no faults; 1: faults, or results that differ from --expect; 2:
+/// Exit code 0: no faults; 1: faults, or results that differ from --check-out; 2:
 /// the file or the command line cannot be used.
 #[derive(Parser)]
 #[command(name = "phobos-emu", version)]
@@ -38,12 +38,13 @@ struct Cli {
     /// i32 f32 u64 i64 f64.
     #[arg(long = "arg", value_name = "ARG")]
     args: Vec<Argument>,
-    /// Write the bytes of the last buffer (or INDEX:FILE for another argument).
+    /// Compare the last buffer (or that of argument INDEX, from 0) with a file,
+    /// byte by byte, after every schedule.
     #[arg(long, value_name = "[INDEX:]FILE")]
     check_out: Vec<String>,
-    /// Compare the last buffer (or that of INDEX) with a file, byte by byte.
+    /// Write the last buffer (or that of argument INDEX, from 0) to a file.
     #[arg(long, value_name = "[INDEX:]FILE")]
-    expect: Vec<String>,
+    write_out: Vec<String>,
     /// Print the first values of every buffer after the run.
     #[arg(long, value_name = "COUNT")]
     print: Option<usize>,
@@ -134,13 +135,13 @@ fn run(cli: &Cli) -> Result<bool, InputError> {
             if let Some(count) = cli.print {
                 report.values(&emulator, &bound, count);
             }
-            for target in &cli.check_out {
+            for target in &cli.write_out {
                 let (index, path) = bound.file_target(target)?;
                 let bytes = bound.read(&emulator, index)?;
                 fs::write(path, bytes).map_err(|error| InputError::new(format!("{path}: {error}")))?;
             }
         }
-        for target in &cli.expect {
+        for target in &cli.check_out {
             let (index, path) = bound.file_target(target)?;
             let want = fs::read(path).map_err(|error| InputError::new(format!("{path}: {error}")))?;
             let got = bound.read(&emulator, index)?;

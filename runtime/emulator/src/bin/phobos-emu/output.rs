@@ -65,7 +65,7 @@ impl Report {
             let _ = write!(self.text, "{}", fault.render(kernel));
         }
         if outcome.faults.dropped > 0 {
-            let _ = writeln!(self.text, "and {} more faults at other places", outcome.faults.dropped);
+            let _ = writeln!(self.text, "and {} more at other places", outcome.faults.dropped);
         }
     }
 

@@ -124,6 +124,35 @@ pub(super) fn select(mods: &mut Modifiers<'_>, width: u8) -> Option<Alu> {
     Some(alu)
 }
 
+/// `cvt.pack.sat`: two saturated integers beside each other, the first above the
+/// second, and for bytes what was in c above them.
+pub(super) fn select_pack(mods: &mut Modifiers<'_>) -> Option<Alu> {
+    fn saturated<const LOW: i32, const HIGH: i32>(v: u64) -> u64 {
+        (v as u32 as i32).clamp(LOW, HIGH) as u32 as u64
+    }
+    if !mods.take("sat") {
+        return None;
+    }
+    let word = [Ty::S32, Ty::S32, Ty::B32, Ty::B32];
+    let function = match mods.types.as_slice() {
+        [Ty::S16, Ty::S32] => Function::Two(lanes2!(|a, b| {
+            (saturated::<-32768, 32767>(a) << 16 | saturated::<-32768, 32767>(b) & 0xffff) & 0xffff_ffff
+        })),
+        [Ty::U16, Ty::S32] => {
+            Function::Two(lanes2!(|a, b| saturated::<0, 65535>(a) << 16 | saturated::<0, 65535>(b)))
+        }
+        [Ty::S8, Ty::S32, Ty::B32] => Function::Three(lanes3!(|a, b, c| {
+            let pair = (saturated::<-128, 127>(a) & 0xff) << 8 | saturated::<-128, 127>(b) & 0xff;
+            (c << 16 | pair) & 0xffff_ffff
+        })),
+        [Ty::U8, Ty::S32, Ty::B32] => Function::Three(lanes3!(|a, b, c| {
+            (c << 16 | saturated::<0, 255>(a) << 8 | saturated::<0, 255>(b)) & 0xffff_ffff
+        })),
+        _ => return None,
+    };
+    Some(Alu::new(function, Ty::B32, word))
+}
+
 /// Integer extensions and cuts into registers of the result's own width.
 fn plain(dst: Ty, src: Ty, width: u8) -> Option<super::F1> {
     if width != dst.bytes() {

@@ -115,6 +115,9 @@ impl Alu {
 /// The function of an opcode, or `None` if this family has none. Modifiers that
 /// are understood are taken; `width` is the bytes of the destination register.
 pub fn select(base: &str, mods: &mut Modifiers<'_>, width: u8) -> Option<Alu> {
+    if base == "cvt" && mods.take("pack") {
+        return cvt::select_pack(mods);
+    }
     if base == "cvt" {
         return cvt::select(mods, width);
     }
