@@ -77,6 +77,15 @@ impl EmulatorDevice {
         })
     }
 
+    /// The device of a name as people type it, such as `emulator:sm_86`.
+    pub fn named(name: &str, options: Options) -> Result<EmulatorDevice, DeviceError> {
+        let chip = name.strip_prefix("emulator:").and_then(|chip| chip.parse().ok());
+        match chip {
+            Some(chip) => EmulatorDevice::new(chip, options),
+            None => Err(DeviceError::UnknownDevice(name.to_owned())),
+        }
+    }
+
     /// The kernel and counters of the last launch.
     pub fn last_counters(&self) -> Option<(String, Counters)> {
         self.lock().last.clone()

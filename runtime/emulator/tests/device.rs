@@ -114,6 +114,10 @@ fn artifacts_that_do_not_fit() {
     let mut host = artifact(Chip::Sm(80), &scale("ge"));
     host.images[0].kind = ImageKind::Cubin;
     assert!(wrong(&host).contains("no PTX"));
+    assert_eq!(EmulatorDevice::named("emulator:sm_120", Options::default()).unwrap().chips().len(), 6);
+    for name in ["emulator", "emulator:", "emulator:sm_1", "emulator:host", "host"] {
+        assert!(EmulatorDevice::named(name, Options::default()).is_err());
+    }
     let level = phobos_artifact::HostLevel::V2;
     assert!(EmulatorDevice::new(Chip::Host(level), Options::default()).is_err());
 }
