@@ -221,3 +221,23 @@ kernel k(A: tensor<i32>[N], C: tensor<bf16>[N]) {
     let expected: [u16; 8] = [0, 0x3f80, 0xbf80, 0x4380, 0x4382, 0x4e80, 0x4e81, 0xcf00];
     check(source, &[("A", Input::I32(&numbers))], ("C", DType::Bf16, &[0u16; 8], &expected));
 }
+
+/// Unsigned elements compared, and widened for a product, as signed.
+#[test]
+fn unsigned_elements_compare_and_multiply_as_unsigned() {
+    let source = "
+@grid(1)
+kernel k(A: tensor<i32>[6], Y: tensor<i32>[6]) {
+  let a = u8(A[0 :+ 3])
+  Y[0 :+ 1] = i32(reduce_max(a, 0))
+  Y[1 :+ 1] = i32(reduce_min(a, 0))
+  Y[2 :+ 1] = argmax(a, 0)
+  Y[3 :+ 1] = argmin(u32(A[3 :+ 3]), 0)
+  let row = reshape(a, [1, 3])
+  Y[4 :+ 1] = reshape(dot_t(row, row), [1])
+  Y[5 :+ 1] = i32(reduce_max(u32(A[3 :+ 3]), 0))
+}
+";
+    let expected = [200, 1, 1, 2, 1 + 200 * 200 + 9, -1];
+    check(source, &[("A", Input::I32(&[1, 200, 3, 7, -1, 5]))], ("Y", DType::I32, &[0; 6], &expected));
+}

@@ -1,7 +1,7 @@
 //! Expressions.
 
 use melior::ir::ValueLike;
-use phobos_artifact::Element;
+use phobos_artifact::{DType, Element};
 use phobos_dialect::{
     Type, Val,
     build::IntegerPredicate,
@@ -110,9 +110,21 @@ impl<'c> Lowering<'c, '_> {
             }
             ExprKind::Reduce { op, operand, axis } => {
                 let value = self.expr(operand)?;
+                // The dialect's integers compare as signed.
+                let (value, wide) = match op {
+                    ReduceOp::Max | ReduceOp::Min => self.signed(value, scalar_type(&operand.ty))?,
+                    _ => (value, None),
+                };
                 let kind = reduce_kind(*op).attribute(self.context);
                 let axis = self.builder.i64_attribute(*axis as i64);
-                Ok(self.builder.value("phobos.reduce", &[value], ty, &[("kind", kind), ("axis", axis)])?)
+                let reduced = self.with_element_of(ty, value)?;
+                let result = self.builder.value(
+                    "phobos.reduce",
+                    &[value],
+                    reduced,
+                    &[("kind", kind), ("axis", axis)],
+                )?;
+                self.cast(result, wide.or(scalar_type(&expr.ty)), scalar_type(&expr.ty))
             }
             ExprKind::CumSum { operand, axis } => {
                 let value = self.expr(operand)?;
@@ -138,6 +150,7 @@ impl<'c> Lowering<'c, '_> {
             }
             ExprKind::ArgReduce { max, operand, axis } => {
                 let value = self.expr(operand)?;
+                let (value, _) = self.signed(value, scalar_type(&operand.ty))?;
                 let mut attributes = vec![("axis", self.builder.i64_attribute(*axis as i64))];
                 if !max {
                     attributes.push(("smallest", self.builder.unit_attribute()));
@@ -265,9 +278,31 @@ impl<'c> Lowering<'c, '_> {
         Ok(value)
     }
 
-    /// An operand of a dot: a tile of a block format is decoded, exactly.
+    /// A value that compares as its type does when read as a signed integer: u8 and u32
+    /// become i32 and i64. The type it has then, if it changed.
+    fn signed(&self, value: Val<'c>, scalar: Option<DType>) -> Result<(Val<'c>, Option<DType>)> {
+        let wide = match scalar {
+            Some(DType::U8) => DType::I32,
+            Some(DType::U32) => DType::I64,
+            _ => return Ok((value, None)),
+        };
+        Ok((self.cast(value, scalar, Some(wide))?, Some(wide)))
+    }
+
+    /// The tile type `ty` with the element of the tile `value`.
+    fn with_element_of(&self, ty: Type<'c>, value: Val<'c>) -> Result<Type<'c>> {
+        let tile =
+            Tile::from_type(ty).ok_or_else(|| LowerError::Internal("a reduction to a scalar".into()))?;
+        Ok(Tile::new(tile.dims, element_of(value)?).to_type(self.context))
+    }
+
+    /// An operand of a dot: a tile of a block format is decoded, exactly; u8 becomes i32,
+    /// since the dialect's dot widens integers as signed.
     fn decoded(&mut self, operand: &Expr) -> Result<Val<'c>> {
         let value = self.expr(operand)?;
+        if scalar_type(&operand.ty) == Some(DType::U8) {
+            return self.cast(value, Some(DType::U8), Some(DType::I32));
+        }
         let typed::Type::Tile(typed::TileType { element: Element::Block(_), dims }) = &operand.ty else {
             return Ok(value);
         };
@@ -313,7 +348,7 @@ fn element_of<'c>(value: Val<'c>) -> Result<Type<'c>> {
 }
 
 /// The scalar type that decides an operation's meaning; `None` for index.
-fn scalar_type(ty: &typed::Type) -> Option<phobos_artifact::DType> {
+fn scalar_type(ty: &typed::Type) -> Option<DType> {
     match ty {
         typed::Type::Scalar(dtype)
         | typed::Type::Tile(typed::TileType { element: Element::Scalar(dtype), .. }) => Some(*dtype),

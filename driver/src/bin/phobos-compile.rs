@@ -66,7 +66,7 @@ struct Arguments {
     /// Where to write; `-` is stdout
     #[arg(short, value_name = "OUT")]
     output: Option<PathBuf>,
-    /// Say which path each dot and loop took and why; with a code, explain a diagnostic
+    /// Say which path each dot took and why; with a code, explain a diagnostic
     #[arg(long, value_name = "CODE", num_args = 0..=1, default_missing_value = "")]
     explain: Option<String>,
     /// How diagnostics are written to stderr

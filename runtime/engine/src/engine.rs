@@ -76,6 +76,16 @@ pub struct Engine {
     kernels: KernelCounts,
 }
 
+/// A device by name. The emulator is its own crate, which `phobos_device::open` does not
+/// know.
+fn open_device(name: &str, threads: Option<usize>) -> Result<Arc<dyn Device>, DeviceError> {
+    if name.starts_with("emulator:") {
+        let options = phobos_emulator::Options::default();
+        return Ok(Arc::new(phobos_emulator::EmulatorDevice::named(name, options)?));
+    }
+    phobos_device::open(name, &phobos_device::OpenOptions { threads })
+}
+
 impl Engine {
     /// Loads the model at `path` on the device of `options`. Kernels come from the kernel
     /// cache, and from `phobos-compile` workers where it lacks them; `progress` is called
@@ -89,8 +99,7 @@ impl Engine {
         options: &EngineOptions,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Engine, EngineError> {
-        let device_options = phobos_device::OpenOptions { threads: options.threads };
-        let device = phobos_device::open(&options.device, &device_options)?;
+        let device = open_device(&options.device, options.threads)?;
         let meter = Meter::new(progress);
         let pool = WorkerPool::new(WorkerOptions::default());
         let source = CachedSource::from_environment(Metered { source: pool, meter: &meter });

@@ -21,8 +21,8 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   PHOBOS_KERNEL_MANIFEST=m phobos-cli --gguf model.gguf -n 1 hello   record what a model needs
-  phobos-cache warm --manifest m --chip sm_89 --chip sm_120          compile it for two chips
-  phobos-cache list --chip sm_89                                     show what is there
+  phobos-cache warm --manifest m --chip host-x86-64-v3 --chip host   compile it for two levels
+  phobos-cache list --chip host-x86-64-v3                            show what is there
   phobos-cache clear 'flash_*'                                       remove some kernels
   phobos-cache prune --manifest m --dry-run                          what does m not need?
   phobos-cache completions bash > /etc/bash_completion.d/phobos-cache";
