@@ -27,13 +27,16 @@ pub(crate) struct Weight {
 
 impl Weight {
     /// The tensor on `device`: scalars imported from the file's bytes, a matrix of a
-    /// block format reordered into the device layout.
+    /// block format reordered into the device layout, after which its pages of the file
+    /// are given back.
     pub fn import(&self, file: &GgufFile, device: &dyn Device) -> Result<Tensor, ModelError> {
         let buffer = match (self.element, &self.shape[..]) {
             (Element::Block(format), [rows, columns]) => {
                 let blocks = *columns as usize / format.elements;
                 let source = file.bytes().get(self.bytes.clone()).unwrap_or_default();
-                repack(format, *rows as usize, blocks, source, device)?
+                let buffer = repack(format, *rows as usize, blocks, source, device)?;
+                file.release(self.bytes.clone());
+                buffer
             }
             _ => device.import(file.shared_bytes(), self.bytes.clone())?,
         };

@@ -12,7 +12,7 @@ use crate::{
     escape::{MESSAGE_LIMIT, escaped},
     metadata::{KeyTable, Metadata},
     reader::Cursor,
-    source::{self, OpenOptions, SharedBytes},
+    source::{self, OpenOptions, SharedBytes, Source},
     tensor::{self, Entry, TensorInfo},
     value::Value,
 };
@@ -28,7 +28,7 @@ const ALIGNMENT_KEY: &str = "general.alignment";
 /// A GGUF file: metadata, tensor directory, and the bytes they point into.
 pub struct GgufFile {
     name: Arc<str>,
-    bytes: SharedBytes,
+    source: Source,
     version: u32,
     alignment: u32,
     data_start: u64,
@@ -45,9 +45,9 @@ impl GgufFile {
     /// otherwise as [`GgufFile::parse`].
     pub fn open(path: &Path, options: OpenOptions) -> Result<GgufFile, GgufError> {
         let name = path.to_string_lossy();
-        let bytes = source::open(path, options)
+        let source = source::open(path, options)
             .map_err(|source| GgufError::Io { file: shown_name(&name), source })?;
-        GgufFile::parse(&name, bytes)
+        GgufFile::parse_source(&name, source)
     }
 
     /// Parses `bytes`, which messages call `name`.
@@ -55,8 +55,12 @@ impl GgufFile {
     /// # Errors
     /// [`GgufError::Malformed`], with the offset and the field.
     pub fn parse(name: &str, bytes: SharedBytes) -> Result<GgufFile, GgufError> {
+        GgufFile::parse_source(name, Source::memory(bytes))
+    }
+
+    fn parse_source(name: &str, source: Source) -> Result<GgufFile, GgufError> {
         let name: Arc<str> = shown_name(name).into();
-        let content: &[u8] = (*bytes).as_ref();
+        let content: &[u8] = (*source.bytes).as_ref();
         let mut cursor = Cursor::new(&name, content);
 
         read_magic(&mut cursor)?;
@@ -99,7 +103,7 @@ impl GgufFile {
             .collect::<Result<Vec<TensorInfo>, GgufError>>()?;
         tensor::check_overlap(&cursor, &tensors)?;
 
-        Ok(GgufFile { name, bytes, version, alignment, data_start, keys, tensors, by_name })
+        Ok(GgufFile { name, source, version, alignment, data_start, keys, tensors, by_name })
     }
 
     /// The name in messages: the path it was opened with, escaped.
@@ -124,12 +128,18 @@ impl GgufFile {
 
     /// All bytes of the file.
     pub fn bytes(&self) -> &[u8] {
-        (*self.bytes).as_ref()
+        (*self.source.bytes).as_ref()
     }
 
     /// All bytes of the file, to be lent to a device together with a tensor's range.
     pub fn shared_bytes(&self) -> SharedBytes {
-        Arc::clone(&self.bytes)
+        Arc::clone(&self.source.bytes)
+    }
+
+    /// Gives back the memory of a range of a mapped file, which is read again when it is
+    /// next used: for tensors that a device has its own copy of.
+    pub fn release(&self, range: std::ops::Range<usize>) {
+        self.source.release(range);
     }
 
     /// The metadata.

@@ -1,11 +1,12 @@
 //! Where the bytes of a file come from: a map, or a read into memory.
 
-// The map is the only unsafe operation of this crate.
+// The map and giving back its pages are the only unsafe operations of this crate.
 #![allow(unsafe_code)]
 
 use std::{
     fs::File,
     io::{self, Read},
+    ops::Range,
     path::Path,
     sync::Arc,
 };
@@ -43,8 +44,38 @@ impl AsRef<[u8]> for AlignedBytes {
     }
 }
 
+/// The bytes of an opened file.
+#[derive(Clone)]
+pub(crate) struct Source {
+    pub bytes: SharedBytes,
+    /// The map behind them, if they are mapped.
+    map: Option<Arc<memmap2::Mmap>>,
+}
+
+impl Source {
+    /// Bytes in memory.
+    pub(crate) fn memory(bytes: SharedBytes) -> Source {
+        Source { bytes, map: None }
+    }
+
+    /// Lets the system take back the pages of a range. They are read from the file again
+    /// when they are next used, so a failure costs memory and nothing else.
+    pub(crate) fn release(&self, range: Range<usize>) {
+        let Some(map) = &self.map else { return };
+        if range.end > map.len() || range.is_empty() {
+            return;
+        }
+        // SAFETY: the map is of a file and never written: its pages hold nothing that the
+        // file does not.
+        let advised = unsafe {
+            map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, range.start, range.len())
+        };
+        drop(advised);
+    }
+}
+
 /// Maps or reads the regular file at `path`.
-pub(crate) fn open(path: &Path, options: OpenOptions) -> io::Result<SharedBytes> {
+pub(crate) fn open(path: &Path, options: OpenOptions) -> io::Result<Source> {
     // Checked before opening: opening a named pipe would wait for its writer.
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::new(
@@ -58,17 +89,26 @@ pub(crate) fn open(path: &Path, options: OpenOptions) -> io::Result<SharedBytes>
     if options.mmap { map(&file) } else { read(file, length) }
 }
 
-fn map(file: &File) -> io::Result<SharedBytes> {
+/// A map that is shared with those who release its pages.
+struct Mapped(Arc<memmap2::Mmap>);
+
+impl AsRef<[u8]> for Mapped {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+fn map(file: &File) -> io::Result<Source> {
     // SAFETY: the map is read-only and private to this process, and this crate hands
     // out nothing but shared slices of it. What remains is that another process
     // changes or truncates the file meanwhile; that cannot be prevented here, so it
     // is a documented requirement on whoever asks for a map, with
     // `OpenOptions { mmap: false }` as the way out.
-    let map = unsafe { memmap2::Mmap::map(file)? };
-    Ok(Arc::new(map))
+    let map = Arc::new(unsafe { memmap2::Mmap::map(file)? });
+    Ok(Source { bytes: Arc::new(Mapped(map.clone())), map: Some(map) })
 }
 
-fn read(file: File, length: usize) -> io::Result<SharedBytes> {
+fn read(file: File, length: usize) -> io::Result<Source> {
     let too_large = || {
         io::Error::new(io::ErrorKind::OutOfMemory, format!("cannot allocate the {length} bytes of the file"))
     };
@@ -86,7 +126,7 @@ fn read(file: File, length: usize) -> io::Result<SharedBytes> {
             format!("needs {length} bytes, file has {found}: it was cut while it was read"),
         ));
     }
-    Ok(Arc::new(AlignedBytes { buffer, start }))
+    Ok(Source::memory(Arc::new(AlignedBytes { buffer, start })))
 }
 
 #[cfg(test)]
@@ -101,9 +141,11 @@ mod tests {
         let content: Vec<u8> = (0..10_000u32).map(|i| (i % 251) as u8).collect();
         file.write_all(&content).unwrap();
         for mmap in [true, false] {
-            let bytes = open(file.path(), OpenOptions { mmap }).unwrap();
-            let bytes: &[u8] = (*bytes).as_ref();
+            let source = open(file.path(), OpenOptions { mmap }).unwrap();
+            let bytes: &[u8] = (*source.bytes).as_ref();
             assert!(bytes == content, "mmap {mmap}");
+            source.release(100..9_000);
+            assert!(bytes == content, "released, mmap {mmap}");
             assert_eq!(bytes.as_ptr() as usize % READ_ALIGNMENT, 0, "mmap {mmap}");
         }
     }
