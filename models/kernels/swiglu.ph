@@ -1,8 +1,17 @@
-// The gate of a SwiGLU feed-forward (Shazeer 2020, arXiv:2002.05202).
-//   Gate, Up [N, F] -> Y [N, F]
-@autotune(TILE_F in [256])
-kernel swiglu(Gate: tensor<f32>[N, F], Up: tensor<f32>[N, F], Y: tensor<f32>[N, F]) {
-  let n = program_id(0)
-  let f = program_id(1) * TILE_F
-  Y[n, f :+ TILE_F] = silu(Gate[n, f :+ TILE_F]) * Up[n, f :+ TILE_F]
+// The gated half of a SwiGLU feed-forward (Shazeer 2020, arXiv:2002.05202): silu of one
+// product times another, in one pass over X.
+//   X [M, K], Gate and Up [N, K] -> Y [M, N]
+@autotune(TILE_M in [1, 4, 16, 64], TILE_N in [16, 32, 64], TILE_K in [256, 512, 4096])
+kernel swiglu[F: format, G: format](X: tensor<f32>[M, K], Gate: tensor<F>[N, K], Up: tensor<G>[N, K],
+                                    Y: tensor<f32>[M, N]) {
+  let m = program_id(1) * TILE_M
+  let n = program_id(0) * TILE_N
+  var gate: tile<f32>[TILE_M, TILE_N] = 0.0
+  var up: tile<f32>[TILE_M, TILE_N] = 0.0
+  for k in range(0, K, TILE_K) {
+    let x = X[m :+ TILE_M, k :+ TILE_K]
+    gate += dot_t(x, Gate[n :+ TILE_N, k :+ TILE_K])
+    up += dot_t(x, Up[n :+ TILE_N, k :+ TILE_K])
+  }
+  Y[m :+ TILE_M, n :+ TILE_N] = silu(gate) * up
 }

@@ -216,12 +216,13 @@ impl Weights {
             roles.add(Role::Attention { head, cache });
         }
         roles.add(Role::RmsNormAdd { width: c.width });
-        roles.add(Role::GeGlu);
         for rows in Rows::up_to(settings.chunk) {
             for layer in &self.layers {
                 for weight in layer.matrices() {
                     roles.add(Role::Linear { weight: weight.element, rows: *rows });
                 }
+                let (gate, up) = (layer.ffn_gate.element, layer.ffn_up.element);
+                roles.add(Role::GeGlu { gate, up, rows: *rows });
             }
         }
         let output = self.output.as_ref().unwrap_or(&self.token_embd);
@@ -234,9 +235,10 @@ impl Weights {
 }
 
 impl LayerWeights {
-    fn matrices(&self) -> [&Weight; 7] {
-        let LayerWeights { attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down, .. } = self;
-        [attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down]
+    /// The matrices that are multiplied by on their own.
+    fn matrices(&self) -> [&Weight; 5] {
+        let LayerWeights { attn_q, attn_k, attn_v, attn_output, ffn_down, .. } = self;
+        [attn_q, attn_k, attn_v, attn_output, ffn_down]
     }
 }
 
@@ -269,6 +271,10 @@ impl Architecture for Gemma3File {
         let linear = |weight| Linear::new(kernels, import(weight)?, largest);
         let norm = |weight| RmsNorm::new(kernels, import(weight)?, eps);
         let adding = |weight| RmsNorm::adding(kernels, import(weight)?, eps);
+        let gated = |layer: &LayerWeights| {
+            let (gate, up) = (import(&layer.ffn_gate)?, import(&layer.ffn_up)?);
+            GatedUnit::new(kernels, gate, up, largest, |gate, up, rows| Role::GeGlu { gate, up, rows })
+        };
 
         let mut layers = Vec::with_capacity(w.layers.len());
         for (index, layer) in w.layers.iter().enumerate() {
@@ -283,8 +289,7 @@ impl Architecture for Gemma3File {
                 attn_output: linear(&layer.attn_output)?,
                 post_attention_norm: adding(&layer.post_attention_norm)?,
                 ffn_norm: norm(&layer.ffn_norm)?,
-                gate: linear(&layer.ffn_gate)?,
-                up: linear(&layer.ffn_up)?,
+                geglu: gated(layer)?,
                 down: linear(&layer.ffn_down)?,
                 post_ffw_norm: adding(&layer.post_ffw_norm)?,
             });
@@ -305,7 +310,6 @@ impl Architecture for Gemma3File {
             full: span(&config.rope, None)?,
             sliding: sliding.map(|sliding| span(&sliding.rope, Some(sliding.window))).transpose()?,
             store_values: StoreValues::new(kernels, c.keys(), cache)?,
-            geglu: GatedUnit::new(kernels, Role::GeGlu)?,
             output_norm: norm(&w.output_norm)?,
             softcap: config.softcap.map(|cap| Softcap::new(kernels, cap)).transpose()?,
             placement: Placement { device, dims: c.clone(), context: self.context, chunk: largest, cache },
@@ -321,7 +325,6 @@ struct Gemma3 {
     full: Span,
     sliding: Option<Span>,
     store_values: StoreValues,
-    geglu: GatedUnit,
     output_norm: RmsNorm,
     output: Linear,
     softcap: Option<Softcap>,
@@ -344,8 +347,7 @@ struct Layer {
     attn_output: Linear,
     post_attention_norm: RmsNorm,
     ffn_norm: RmsNorm,
-    gate: Linear,
-    up: Linear,
+    geglu: GatedUnit,
     down: Linear,
     post_ffw_norm: RmsNorm,
 }
@@ -357,7 +359,7 @@ impl Graph for Gemma3 {
 
     fn layers(&self, batch: &Batch, caches: &[Cache], pos: i32) -> Result<(), ModelError> {
         let device = &*self.placement.device;
-        let Batch { ids, x, h, q, q_heads, k, k_heads, v, o, o_heads, gate, up, act } = batch;
+        let Batch { ids, x, h, q, q_heads, k, k_heads, v, o, o_heads, act } = batch;
 
         self.embed.run(device, ids, x)?;
         for (layer, cache) in self.layers.iter().zip(caches) {
@@ -374,9 +376,7 @@ impl Graph for Gemma3 {
             layer.post_attention_norm.run(device, h, x)?;
 
             layer.ffn_norm.run(device, x, h)?;
-            layer.gate.run(device, h, gate)?;
-            layer.up.run(device, h, up)?;
-            self.geglu.run(device, gate, up, act)?;
+            layer.geglu.run(device, h, act)?;
             layer.down.run(device, act, h)?;
             layer.post_ffw_norm.run(device, h, x)?;
         }

@@ -145,10 +145,24 @@ pub enum Role {
         /// Element of the caches.
         cache: DType,
     },
-    /// `Gate [N, F], Up [N, F] -> Y [N, F]` with silu.
-    SwiGlu,
-    /// `Gate [N, F], Up [N, F] -> Y [N, F]` with gelu.
-    GeGlu,
+    /// `X [M, K], Gate [N, K], Up [N, K] -> Y [M, N]` with silu.
+    SwiGlu {
+        /// Format of Gate.
+        gate: Element,
+        /// Format of Up.
+        up: Element,
+        /// M.
+        rows: Rows,
+    },
+    /// The same with gelu.
+    GeGlu {
+        /// Format of Gate.
+        gate: Element,
+        /// Format of Up.
+        up: Element,
+        /// M.
+        rows: Rows,
+    },
     /// `X [N, V]` in place.
     Softcap,
 }
@@ -171,6 +185,8 @@ impl Role {
             }
             Role::Linear { rows, .. } => Some(Role::Linear { weight: element, rows }),
             Role::LinearAdd { rows, .. } => Some(Role::LinearAdd { weight: element, rows }),
+            Role::SwiGlu { rows, .. } => Some(Role::SwiGlu { gate: element, up: element, rows }),
+            Role::GeGlu { rows, .. } => Some(Role::GeGlu { gate: element, up: element, rows }),
             Role::RmsNorm { .. }
             | Role::RmsNormAdd { .. }
             | Role::Rope { .. }
@@ -180,8 +196,6 @@ impl Role {
             | Role::StoreValues { .. }
             | Role::Attention { .. }
             | Role::AttentionOne { .. }
-            | Role::SwiGlu
-            | Role::GeGlu
             | Role::Softcap => None,
         }
     }
@@ -192,8 +206,8 @@ impl Role {
             Role::Embed { table, width } => Spec::new(EMBED, "embed").element("F", table).dim("E", width),
             Role::RmsNorm { width } => Spec::new(RMSNORM, "rmsnorm").dim("E", width),
             Role::RmsNormAdd { width } => Spec::new(RMSNORM, "rmsnorm_add").dim("E", width),
-            Role::Linear { weight, rows } => Spec::linear("linear", weight, rows),
-            Role::LinearAdd { weight, rows } => Spec::linear("linear_add", weight, rows),
+            Role::Linear { weight, rows } => Spec::linear(LINEAR, "linear", rows).element("F", weight),
+            Role::LinearAdd { weight, rows } => Spec::linear(LINEAR, "linear_add", rows).element("F", weight),
             Role::Rope { pairs } => Spec::new(ROPE, "rope").dim("R", pairs),
             Role::StoreKeys { pairs, cache } => {
                 Spec::new(ROPE, "rope_store").element("T", Element::Scalar(cache)).dim("R", pairs)
@@ -213,8 +227,12 @@ impl Role {
                 .element("T", Element::Scalar(cache))
                 .dim("D", head)
                 .dim("R", group),
-            Role::SwiGlu => Spec::new(SWIGLU, "swiglu"),
-            Role::GeGlu => Spec::new(GEGLU, "geglu"),
+            Role::SwiGlu { gate, up, rows } => {
+                Spec::linear(SWIGLU, "swiglu", rows).element("F", gate).element("G", up)
+            }
+            Role::GeGlu { gate, up, rows } => {
+                Spec::linear(GEGLU, "geglu", rows).element("F", gate).element("G", up)
+            }
             Role::Softcap => Spec::new(SOFTCAP, "softcap"),
         };
         spec.request(chip)
@@ -244,10 +262,9 @@ impl Spec {
 
     /// One row streams the weights once: the whole depth at a time, few columns to a
     /// program so that all threads have work. Many rows use each weight often.
-    fn linear(kernel: &'static str, weight: Element, rows: Rows) -> Spec {
+    fn linear(source: &'static str, kernel: &'static str, rows: Rows) -> Spec {
         let (columns, depth) = if rows == Rows::One { (32, 4096) } else { (64, 512) };
-        Spec::new(LINEAR, kernel)
-            .element("F", weight)
+        Spec::new(source, kernel)
             .param("TILE_M", rows.linear_tile())
             .param("TILE_N", columns)
             .param("TILE_K", depth)
@@ -369,7 +386,8 @@ mod tests {
             let signature = &source[start..start + source[start..].find('{').unwrap()];
             for name in request.elements.keys() {
                 assert!(
-                    signature.contains(&format!("[{name}: ")) && signature.contains(&format!("<{name}>")),
+                    ["[", ", "].iter().any(|before| signature.contains(&format!("{before}{name}: ")))
+                        && signature.contains(&format!("<{name}>")),
                     "{role}: {name} in {signature}"
                 );
             }
@@ -401,13 +419,13 @@ mod tests {
             Role::Rope { pairs: 16 },
             Role::StoreKeys { pairs: 16, cache },
             Role::StoreValues { width: 64, cache },
-            Role::SwiGlu,
-            Role::GeGlu,
             Role::Softcap,
         ];
         for rows in Rows::ALL {
             roles.push(Role::Linear { weight, rows });
             roles.push(Role::LinearAdd { weight, rows });
+            roles.push(Role::SwiGlu { gate: weight, up: weight, rows });
+            roles.push(Role::GeGlu { gate: weight, up: weight, rows });
         }
         roles.extend([Role::Attention { head: 32, cache }, Role::AttentionOne { head: 32, group: 3, cache }]);
         roles
@@ -431,7 +449,8 @@ mod tests {
                 continue;
             };
             let (from, to) = (role.request(Chip::Sm(75)), other.request(Chip::Sm(75)));
-            assert_eq!(to.elements, BTreeMap::from([("F".to_owned(), q8_0)]));
+            assert!(to.elements.values().all(|element| *element == q8_0), "{role}: {:?}", to.elements);
+            assert!(to.elements.keys().eq(from.elements.keys()), "{role}");
             assert_eq!(CompileRequest { elements: from.elements, ..to }, role.request(Chip::Sm(75)));
         }
         // 48 columns are one block of 32 and a half.
@@ -453,9 +472,9 @@ mod tests {
     #[test]
     fn a_role_is_requested_once() {
         let mut set = RoleSet::default();
-        set.add(Role::SwiGlu);
+        set.add(Role::Softcap);
         set.add(Role::RmsNorm { width: 8 });
-        set.add(Role::SwiGlu);
-        assert_eq!(set.roles(), [Role::SwiGlu, Role::RmsNorm { width: 8 }]);
+        set.add(Role::Softcap);
+        assert_eq!(set.roles(), [Role::Softcap, Role::RmsNorm { width: 8 }]);
     }
 }

@@ -151,15 +151,16 @@ impl Weights {
         if settings.chunk > 1 {
             roles.add(Role::Attention { head, cache });
         }
-        roles.add(Role::SwiGlu);
         for rows in Rows::up_to(settings.chunk) {
             for layer in &self.layers {
-                for weight in [&layer.attn_q, &layer.attn_k, &layer.attn_v, &layer.ffn_gate, &layer.ffn_up] {
+                for weight in [&layer.attn_q, &layer.attn_k, &layer.attn_v] {
                     roles.add(Role::Linear { weight: weight.element, rows: *rows });
                 }
                 for weight in [&layer.attn_output, &layer.ffn_down] {
                     roles.add(Role::LinearAdd { weight: weight.element, rows: *rows });
                 }
+                let (gate, up) = (layer.ffn_gate.element, layer.ffn_up.element);
+                roles.add(Role::SwiGlu { gate, up, rows: *rows });
             }
         }
         let output = self.output.as_ref().unwrap_or(&self.token_embd);
@@ -196,6 +197,10 @@ impl Architecture for LlamaFile {
         let linear = |weight| Linear::new(kernels, import(weight)?, largest);
         let adding = |weight| Linear::adding(kernels, import(weight)?, largest);
         let norm = |weight| RmsNorm::new(kernels, import(weight)?, self.config.eps);
+        let gated = |layer: &LayerWeights| {
+            let (gate, up) = (import(&layer.ffn_gate)?, import(&layer.ffn_up)?);
+            GatedUnit::new(kernels, gate, up, largest, |gate, up, rows| Role::SwiGlu { gate, up, rows })
+        };
 
         let mut layers = Vec::with_capacity(w.layers.len());
         for layer in &w.layers {
@@ -206,8 +211,7 @@ impl Architecture for LlamaFile {
                 v: linear(&layer.attn_v)?,
                 attn_output: adding(&layer.attn_output)?,
                 ffn_norm: norm(&layer.ffn_norm)?,
-                gate: linear(&layer.ffn_gate)?,
-                up: linear(&layer.ffn_up)?,
+                swiglu: gated(layer)?,
                 down: adding(&layer.ffn_down)?,
             });
         }
@@ -225,7 +229,6 @@ impl Architecture for LlamaFile {
             rope: Rope::new(kernels, angles, c.head / 2, cache)?,
             store_values: StoreValues::new(kernels, c.keys(), cache)?,
             attention: Attention::new(kernels, c, cache, largest, scale, None)?,
-            swiglu: GatedUnit::new(kernels, Role::SwiGlu)?,
             output_norm: norm(&w.output_norm)?,
             placement: Placement { device, dims: c.clone(), context: self.context, chunk: largest, cache },
         }))
@@ -240,7 +243,6 @@ struct Llama {
     rope: Rope,
     store_values: StoreValues,
     attention: Attention,
-    swiglu: GatedUnit,
     output_norm: RmsNorm,
     output: Linear,
 }
@@ -252,8 +254,7 @@ struct Layer {
     v: Linear,
     attn_output: Linear,
     ffn_norm: RmsNorm,
-    gate: Linear,
-    up: Linear,
+    swiglu: GatedUnit,
     down: Linear,
 }
 
@@ -264,7 +265,7 @@ impl Graph for Llama {
 
     fn layers(&self, batch: &Batch, caches: &[Cache], pos: i32) -> Result<(), ModelError> {
         let device = &*self.placement.device;
-        let Batch { ids, x, h, q, q_heads, k, k_heads, v, o, o_heads, gate, up, act } = batch;
+        let Batch { ids, x, h, q, q_heads, k, k_heads, v, o, o_heads, act } = batch;
 
         self.embed.run(device, ids, x)?;
         for (layer, cache) in self.layers.iter().zip(caches) {
@@ -279,9 +280,7 @@ impl Graph for Llama {
             layer.attn_output.run(device, o, x)?;
 
             layer.ffn_norm.run(device, x, h)?;
-            layer.gate.run(device, h, gate)?;
-            layer.up.run(device, h, up)?;
-            self.swiglu.run(device, gate, up, act)?;
+            layer.swiglu.run(device, h, act)?;
             layer.down.run(device, act, x)?;
         }
         Ok(())

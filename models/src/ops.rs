@@ -64,46 +64,55 @@ impl RmsNorm {
     }
 }
 
+/// The kernels of a layer that multiplies by weights, by how many rows a launch has.
+struct ByRows {
+    kernels: Vec<(Rows, Kernel)>,
+}
+
+impl ByRows {
+    /// For batches of at most `largest` rows.
+    fn new(kernels: &KernelSet, largest: u64, role: impl Fn(Rows) -> Role) -> Result<ByRows, ModelError> {
+        let kernels = Rows::up_to(largest)
+            .iter()
+            .map(|rows| Ok((*rows, kernels.get(role(*rows))?)))
+            .collect::<Result<_, ModelError>>()?;
+        Ok(ByRows { kernels })
+    }
+
+    fn of(&self, x: &Tensor) -> Result<&Kernel, ModelError> {
+        let class = Rows::of(rows(x));
+        let found = self.kernels.iter().find(|(rows, _)| *rows == class);
+        found
+            .map(|(_, kernel)| kernel)
+            .ok_or_else(|| ModelError::MissingKernel { role: format!("a product of {class:?} rows") })
+    }
+}
+
 /// `y = x Wᵀ`, or `y += x Wᵀ`.
 pub struct Linear {
     weight: Tensor,
-    kernels: Vec<(Rows, Kernel)>,
+    kernels: ByRows,
 }
 
 impl Linear {
     /// Weight [N, K], for batches of at most `largest` rows.
     pub fn new(kernels: &KernelSet, weight: Tensor, largest: u64) -> Result<Linear, ModelError> {
         let element = weight.element;
-        Linear::with(kernels, weight, largest, |rows| Role::Linear { weight: element, rows })
+        let kernels = ByRows::new(kernels, largest, |rows| Role::Linear { weight: element, rows })?;
+        Ok(Linear { weight, kernels })
     }
 
     /// The same, adding to what Y holds.
     pub fn adding(kernels: &KernelSet, weight: Tensor, largest: u64) -> Result<Linear, ModelError> {
         let element = weight.element;
-        Linear::with(kernels, weight, largest, |rows| Role::LinearAdd { weight: element, rows })
-    }
-
-    fn with(
-        kernels: &KernelSet,
-        weight: Tensor,
-        largest: u64,
-        role: impl Fn(Rows) -> Role,
-    ) -> Result<Linear, ModelError> {
-        let kernels = Rows::up_to(largest)
-            .iter()
-            .map(|rows| Ok((*rows, kernels.get(role(*rows))?)))
-            .collect::<Result<_, ModelError>>()?;
+        let kernels = ByRows::new(kernels, largest, |rows| Role::LinearAdd { weight: element, rows })?;
         Ok(Linear { weight, kernels })
     }
 
     /// X [M, K] -> Y [M, N].
     pub fn run(&self, device: &dyn Device, x: &Tensor, y: &Tensor) -> Result<(), ModelError> {
-        let class = Rows::of(rows(x));
-        let (_, kernel) =
-            self.kernels.iter().find(|(rows, _)| *rows == class).ok_or_else(|| {
-                ModelError::MissingKernel { role: format!("a linear layer of {class:?} rows") }
-            })?;
-        Ok(Launch::new(kernel).tensor("X", x).tensor("W", &self.weight).tensor("Y", y).run(device)?)
+        let launch = Launch::new(self.kernels.of(x)?).tensor("X", x).tensor("W", &self.weight).tensor("Y", y);
+        Ok(launch.run(device)?)
     }
 }
 
@@ -293,20 +302,30 @@ impl Attention {
     }
 }
 
-/// `y = f(gate) * up`.
+/// `y = f(x Gateᵀ) * (x Upᵀ)`.
 pub struct GatedUnit {
-    kernel: Kernel,
+    gate: Tensor,
+    up: Tensor,
+    kernels: ByRows,
 }
 
 impl GatedUnit {
-    /// With the f of `role`: [`Role::SwiGlu`] or [`Role::GeGlu`].
-    pub fn new(kernels: &KernelSet, role: Role) -> Result<GatedUnit, ModelError> {
-        Ok(GatedUnit { kernel: kernels.get(role)? })
+    /// Gate and Up [N, K] with the f of a role, for batches of at most `largest` rows.
+    pub fn new(
+        kernels: &KernelSet,
+        gate: Tensor,
+        up: Tensor,
+        largest: u64,
+        role: impl Fn(Element, Element, Rows) -> Role,
+    ) -> Result<GatedUnit, ModelError> {
+        let kernels = ByRows::new(kernels, largest, |rows| role(gate.element, up.element, rows))?;
+        Ok(GatedUnit { gate, up, kernels })
     }
 
-    /// Gate, Up [N, F] -> Y [N, F].
-    pub fn run(&self, device: &dyn Device, gate: &Tensor, up: &Tensor, y: &Tensor) -> Result<(), ModelError> {
-        Ok(Launch::new(&self.kernel).tensor("Gate", gate).tensor("Up", up).tensor("Y", y).run(device)?)
+    /// X [M, K] -> Y [M, N].
+    pub fn run(&self, device: &dyn Device, x: &Tensor, y: &Tensor) -> Result<(), ModelError> {
+        let launch = Launch::new(self.kernels.of(x)?).tensor("X", x).tensor("Y", y);
+        Ok(launch.tensor("Gate", &self.gate).tensor("Up", &self.up).run(device)?)
     }
 }
 

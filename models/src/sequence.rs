@@ -78,8 +78,6 @@ struct Work {
     k: Buffer,
     v: Buffer,
     o: Buffer,
-    gate: Buffer,
-    up: Buffer,
     act: Buffer,
     logits: Buffer, // [V]
 }
@@ -107,10 +105,6 @@ pub(crate) struct Batch {
     /// The same as [N, H, D].
     pub o_heads: Tensor,
     /// [N, F]
-    pub gate: Tensor,
-    /// [N, F]
-    pub up: Tensor,
-    /// [N, F]
     pub act: Tensor,
 }
 
@@ -131,8 +125,6 @@ impl Work {
             k: rows(n, c.keys())?,
             v: rows(n, c.keys())?,
             o: rows(n, c.queries())?,
-            gate: rows(n, c.feed_forward)?,
-            up: rows(n, c.feed_forward)?,
             act: rows(n, c.feed_forward)?,
             logits: rows(1, c.vocabulary)?,
         })
@@ -152,8 +144,6 @@ impl Work {
             v: rows(&self.v, c.keys())?,
             o: rows(&self.o, c.queries())?,
             o_heads: heads(&self.o, c.heads)?,
-            gate: rows(&self.gate, c.feed_forward)?,
-            up: rows(&self.up, c.feed_forward)?,
             act: rows(&self.act, c.feed_forward)?,
         })
     }

@@ -124,6 +124,6 @@ fn attention_facts() {
 
 #[test]
 fn swiglu_grid_is_derived_through_lets() {
-    let kernel = checked("models/kernels/swiglu.ph", "swiglu", &[]);
-    assert_eq!(grid(&kernel), ["N", "ceil(F / TILE_F)", "1"]);
+    let kernel = checked("models/kernels/swiglu.ph", "swiglu", &[("F", "q4_1"), ("G", "q6_k")]);
+    assert_eq!(grid(&kernel), ["ceil(N / TILE_N)", "ceil(M / TILE_M)", "1"]);
 }

@@ -99,9 +99,15 @@ fn signature(kernel: &str) -> Signature {
             &[("pos", DType::I32), ("window", DType::I32), ("scale", DType::F32)],
         ),
         "softcap" => (&[("X", "f32", "N V", ReadWrite)], &[("cap", DType::F32)]),
-        "swiglu" | "geglu" => {
-            (&[("Gate", "f32", "N F", Read), ("Up", "f32", "N F", Read), ("Y", "f32", "N F", Write)], &[])
-        }
+        "swiglu" | "geglu" => (
+            &[
+                ("X", "f32", "M K", Read),
+                ("Gate", "F", "N K", Read),
+                ("Up", "G", "N K", Read),
+                ("Y", "f32", "M N", Write),
+            ],
+            &[],
+        ),
         other => panic!("no signature of {other}"),
     }
 }
@@ -381,16 +387,21 @@ fn run(kernel: &str, t: &[&Tensor], s: &[u64]) {
             }
             store(t[3], 0, &o);
         }
-        "swiglu" => {
-            let y = v[0].iter().zip(&v[1]).map(|(gate, up)| gate / (1.0 + (-gate).exp()) * up);
-            store(t[2], 0, &y.collect::<Vec<_>>());
-        }
-        "geglu" => {
-            let y = v[0].iter().zip(&v[1]).map(|(gate, up)| {
-                let inner = (2.0 / std::f64::consts::PI).sqrt() * (gate + 0.044715 * gate.powi(3));
-                0.5 * gate * (1.0 + inner.tanh()) * up
-            });
-            store(t[2], 0, &y.collect::<Vec<_>>());
+        "swiglu" | "geglu" => {
+            let k = axis(0, 1);
+            let f = |gate: f64| match kernel {
+                "swiglu" => gate / (1.0 + (-gate).exp()),
+                _ => {
+                    let inner = (2.0 / std::f64::consts::PI).sqrt() * (gate + 0.044715 * gate.powi(3));
+                    0.5 * gate * (1.0 + inner.tanh())
+                }
+            };
+            let rows = |x: &[f64], w: &[f64]| w.chunks(k).map(|w| dot(x, w)).collect::<Vec<_>>();
+            let mut y = Vec::new();
+            for x in v[0].chunks(k) {
+                y.extend(rows(x, &v[1]).into_iter().zip(rows(x, &v[2])).map(|(gate, up)| f(gate) * up));
+            }
+            store(t[3], 0, &y);
         }
         "softcap" => {
             let cap = float(s[0]);

@@ -21,6 +21,8 @@
 mod iq4_nl;
 mod iq4_xs;
 mod k_scales;
+use std::fmt;
+
 pub mod layout;
 mod q2_k;
 mod q3_k;
@@ -36,7 +38,6 @@ mod q8_0;
 pub use layout::{GROUP_ROWS, LayoutError, Piece};
 
 /// A block format.
-#[derive(Debug)]
 pub struct Format {
     /// The name in the `.ph` language.
     pub name: &'static str,
@@ -139,6 +140,13 @@ pub fn by_name(name: &str) -> Option<&'static Format> {
 /// The format with GGUF tensor type id `id`.
 pub fn by_ggml_type(id: u32) -> Option<&'static Format> {
     ALL.into_iter().find(|format| format.ggml_type == id)
+}
+
+/// The name stands for the rest, which is long.
+impl fmt::Debug for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
 }
 
 impl PartialEq for Format {

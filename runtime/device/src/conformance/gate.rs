@@ -15,18 +15,39 @@ const SOFTCAP: &str = include_str!("../../../../models/kernels/softcap.ph");
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     let mut random = Random::new(11);
-    for f in [1, 17, 33, 255, 256, 257, 600] {
-        for n in [1, 3, 17] {
-            let gate: Vec<f64> = (0..n * f).map(|_| random.between(-8.0, 8.0)).collect();
-            let gate = Data::f32(&[n, f], &gate);
-            let up = Data::random(Element::Scalar(DType::F32), &[n, f], &mut random);
-            let mut case = |source, kernel, function: fn(f64) -> f64, absolute| {
-                let wanted = gate.values.iter().zip(&up.values).map(|(g, u)| function(*g) * u).collect();
-                let case = Case::new(kernel, source, kernel).input("Gate", &gate).input("Up", &up);
-                cases.push(case.output("Y", &[n, f], wanted, Tolerance { absolute, relative: 4e-6 }));
-            };
-            case(SWIGLU, "swiglu", |g| g * sigmoid(g), 5e-7);
-            case(GEGLU, "geglu", gelu, 4e-6);
+    let f32 = Element::Scalar(DType::F32);
+    let q4_1: Element = "q4_1".parse().expect("a format");
+    let q8_0: Element = "q8_0".parse().expect("a format");
+    for (gate, up, depths) in
+        [(f32, f32, [1, 17, 300]), (q4_1, q8_0, [32, 288, 576]), (q8_0, f32, [32, 64, 96])]
+    {
+        for (m, tile_m) in [(1, 1), (3, 16), (17, 16)] {
+            for (n, k) in [1, 33, 64].into_iter().zip(depths) {
+                let x = Data::random(f32, &[m, k], &mut random);
+                let (g, u) =
+                    (Data::random(gate, &[n, k], &mut random), Data::random(up, &[n, k], &mut random));
+                let mut case = |source, kernel, function: fn(f64) -> f64, absolute| {
+                    let (a, b) = (product(&x, &g, k), product(&x, &u, k));
+                    // The error of the products grows with what they sum up to.
+                    let size = a.iter().chain(&b).fold(1.0f64, |size, value| size.max(value.abs()));
+                    let wanted = a.iter().zip(&b).map(|(a, b)| function(*a) * b).collect();
+                    let tolerance = Tolerance { absolute: absolute * size * size, relative: 1e-5 };
+                    cases.push(
+                        Case::new(kernel, source, kernel)
+                            .element("F", gate)
+                            .element("G", up)
+                            .param("TILE_M", tile_m)
+                            .param("TILE_N", 64)
+                            .param("TILE_K", 256)
+                            .input("X", &x)
+                            .input("Gate", &g)
+                            .input("Up", &u)
+                            .output("Y", &[m, n], wanted, tolerance),
+                    );
+                };
+                case(SWIGLU, "swiglu", |g| g * sigmoid(g), 4e-6);
+                case(GEGLU, "geglu", gelu, 8e-6);
+            }
         }
     }
     for (n, v, cap) in [(1, 1, 1.0f32), (1, 1023, 30.0), (3, 1025, 0.5)] {
@@ -41,4 +62,10 @@ pub(super) fn cases() -> Vec<Case> {
         );
     }
     cases
+}
+
+/// `X Wᵀ` for rows of `k` elements.
+fn product(x: &Data, w: &Data, k: u64) -> Vec<f64> {
+    let (x, w) = (x.values.chunks(k as usize), w.values.chunks(k as usize));
+    x.flat_map(|x| w.clone().map(|w| x.iter().zip(w).map(|(a, b)| a * b).sum())).collect()
 }

@@ -342,11 +342,11 @@ fn the_filter_chooses_by_operation() {
         seen.lock().unwrap().insert(request.kernel.clone(), request.clone());
         compile(request, "nothing")
     };
-    let report = run(&device, &compile, &|op| op == "swiglu");
+    let report = run(&device, &compile, &|op| op == "softcap");
     assert!(report.cases > 0);
     let seen = seen.into_inner().unwrap();
-    assert_eq!(seen.keys().collect::<Vec<_>>(), ["swiglu"]);
-    assert_eq!(requests(CHIPS[0], &|op| op == "swiglu"), [seen["swiglu"].clone()]);
+    assert_eq!(seen.keys().collect::<Vec<_>>(), ["softcap"]);
+    assert_eq!(requests(CHIPS[0], &|op| op == "softcap"), [seen["softcap"].clone()]);
     eprintln!("{} kernels", requests(CHIPS[0], &|_| true).len());
 }
 
