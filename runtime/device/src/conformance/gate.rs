@@ -1,6 +1,6 @@
 //! The models' gates, and their cap on logits.
 
-use phobos_artifact::{DType, Element};
+use phobos_artifact::{DType, Element, format};
 
 use super::{
     case::{Case, Tolerance},
@@ -16,8 +16,7 @@ pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     let mut random = Random::new(11);
     let f32 = Element::Scalar(DType::F32);
-    let q4_1: Element = "q4_1".parse().expect("a format");
-    let q8_0: Element = "q8_0".parse().expect("a format");
+    let [_, q4_1, _, _, q8_0, ..] = format::ALL.map(Element::Block);
     for (gate, up, depths) in
         [(f32, f32, [1, 17, 300]), (q4_1, q8_0, [32, 288, 576]), (q8_0, f32, [32, 64, 96])]
     {
