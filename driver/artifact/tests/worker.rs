@@ -48,15 +48,19 @@ fn main() -> ExitCode {
         ("compile_all_gives_up_without_a_compiler", compile_all_gives_up_without_a_compiler),
         ("dropping_the_pool_reaps_its_workers", dropping_the_pool_reaps_its_workers),
     ];
-    if env::args().any(|argument| argument == "--list") {
-        for (name, _) in tests {
+    let asked = |option: &str| env::args().any(|argument| argument == option);
+    if asked("--list") {
+        // nextest asks for the ignored tests apart: a test that is in both lists never runs.
+        for (name, _) in tests.iter().filter(|_| !asked("--ignored")) {
             println!("{name}: test");
         }
         return ExitCode::SUCCESS;
     }
     let mut failed = 0;
     for (name, test) in tests {
-        if !filters.is_empty() && !filters.iter().any(|filter| name.contains(filter.as_str())) {
+        let matches =
+            |filter: &String| if asked("--exact") { name == filter } else { name.contains(filter.as_str()) };
+        if !filters.is_empty() && !filters.iter().any(matches) {
             continue;
         }
         let passed = thread::spawn(test).join().is_ok();
