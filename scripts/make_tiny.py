@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes a tiny model of models/tests/goldens: random weights, a real tokenizer.
 
-    python3 -m venv /tmp/venv && /tmp/venv/bin/pip install gguf==0.19.0 numpy
-    /tmp/venv/bin/python scripts/make_tiny.py llama models/tests/goldens/llama-f32.gguf
-    /tmp/venv/bin/python scripts/make_tiny.py gemma3 models/tests/goldens/gemma3-f32.gguf
+    python3 -m venv venv && venv/bin/pip install gguf==0.19.0 numpy
+    venv/bin/python scripts/make_tiny.py llama models/tests/goldens/llama-f32.gguf
+    venv/bin/python scripts/make_tiny.py gemma3 models/tests/goldens/gemma3-f32.gguf
 
 The output is a function of the seed below: running this again gives the same bytes.
 The reference logits beside it (*-f32.logits.f32, ids in refs.json) came from
