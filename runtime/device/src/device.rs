@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use phobos_artifact::{Artifact, Chip};
+use phobos_artifact::{Artifact, Chip, Image, ImageKind};
 
 use crate::{
     buffer::Buffer,
@@ -131,4 +131,31 @@ impl DeviceToken {
     pub fn id(&self) -> DeviceId {
         self.0
     }
+}
+
+/// What every device checks before it loads an artifact: that its chip is one of the
+/// device's, and that it has an image of the kind the device runs, which is returned.
+///
+/// # Errors
+/// [`DeviceError::WrongChip`], or [`DeviceError::BadArtifact`] with `missing` as the reason.
+pub fn image_to_load<'a>(
+    device: &dyn Device,
+    artifact: &'a Artifact,
+    kind: ImageKind,
+    missing: &str,
+) -> Result<&'a Image, DeviceError> {
+    let metadata = &artifact.metadata;
+    if !device.chips().contains(&metadata.chip) {
+        return Err(DeviceError::WrongChip {
+            kernel: metadata.kernel.clone(),
+            chip: metadata.chip,
+            device: device.name().to_owned(),
+            chips: device.chips().to_vec(),
+        });
+    }
+    let found = artifact.images.iter().find(|image| image.kind == kind);
+    found.ok_or_else(|| DeviceError::BadArtifact {
+        kernel: metadata.kernel.clone(),
+        reason: missing.to_owned(),
+    })
 }

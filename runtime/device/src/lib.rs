@@ -24,7 +24,7 @@ mod signature;
 mod tensor;
 
 pub use buffer::{Buffer, Permission};
-pub use device::{Device, DeviceExt, DeviceId, DeviceToken, MemoryInfo, SharedBytes};
+pub use device::{Device, DeviceExt, DeviceId, DeviceToken, MemoryInfo, SharedBytes, image_to_load};
 pub use error::{DeviceError, LaunchError, LaunchFault};
 pub use host::HostDevice;
 pub use kernel::Kernel;

@@ -12,6 +12,7 @@ use std::{
 use phobos_artifact::{ArgKind, Artifact, Chip, ImageKind, IndexBits};
 use phobos_device::{
     Buffer, CheckedLaunch, Device, DeviceError, DeviceToken, Kernel, MemoryInfo, Permission, SharedBytes,
+    image_to_load,
 };
 
 use crate::{
@@ -203,19 +204,7 @@ impl Device for EmulatorDevice {
     fn load(&self, artifact: &Artifact) -> Result<Kernel, DeviceError> {
         let metadata = &artifact.metadata;
         let bad = |reason| DeviceError::BadArtifact { kernel: metadata.kernel.clone(), reason };
-        if !self.chips.contains(&metadata.chip) {
-            return Err(DeviceError::WrongChip {
-                kernel: metadata.kernel.clone(),
-                chip: metadata.chip,
-                device: self.name.clone(),
-                chips: self.chips.clone(),
-            });
-        }
-        let image = artifact
-            .images
-            .iter()
-            .find(|image| image.kind == ImageKind::Ptx)
-            .ok_or_else(|| bad("it has no PTX".to_owned()))?;
+        let image = image_to_load(self, artifact, ImageKind::Ptx, "it has no PTX")?;
         let text = std::str::from_utf8(&image.bytes)
             .map_err(|error| bad(format!("its PTX is not UTF-8: {error}")))?;
         Kernel::new(&self.token, metadata, || {

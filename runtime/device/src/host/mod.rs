@@ -22,7 +22,7 @@ use phobos_artifact::{Artifact, Chip, HostLevel, ImageKind};
 
 use crate::{
     buffer::{Buffer, Permission},
-    device::{Device, DeviceToken, MemoryInfo, SharedBytes},
+    device::{Device, DeviceToken, MemoryInfo, SharedBytes, image_to_load},
     error::DeviceError,
     kernel::Kernel,
     launch::CheckedLaunch,
@@ -147,19 +147,7 @@ impl Device for HostDevice {
     fn load(&self, artifact: &Artifact) -> Result<Kernel, DeviceError> {
         let metadata = &artifact.metadata;
         let bad = |reason| DeviceError::BadArtifact { kernel: metadata.kernel.clone(), reason };
-        if !self.chips.contains(&metadata.chip) {
-            return Err(DeviceError::WrongChip {
-                kernel: metadata.kernel.clone(),
-                chip: metadata.chip,
-                device: NAME.to_owned(),
-                chips: self.chips.clone(),
-            });
-        }
-        let image = artifact
-            .images
-            .iter()
-            .find(|image| image.kind == ImageKind::SharedObject)
-            .ok_or_else(|| bad("it has no shared object".to_owned()))?;
+        let image = image_to_load(self, artifact, ImageKind::SharedObject, "it has no shared object")?;
         Kernel::new(&self.token, metadata, || {
             elf::check(&image.bytes).map_err(&bad)?;
             Ok(Box::new(Object::load(&image.bytes).map_err(&bad)?))
