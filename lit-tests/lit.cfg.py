@@ -32,6 +32,7 @@ HOST_LEVELS = [
     ("host-x86-64-v2", "cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3"),
     ("host-x86-64-v3", "avx avx2 bmi1 bmi2 f16c fma abm movbe xsave"),
     ("host-x86-64-v4", "avx512f avx512bw avx512cd avx512dq avx512vl"),
+    ("host-x86-64-v4-vnni", "avx512f avx512bw avx512cd avx512dq avx512vl avx512_vnni"),
 ]
 
 

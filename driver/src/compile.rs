@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Once};
 
 use phobos_artifact::{
-    Artifact, Chip, CompileRequest, HostLevel, Image, ImageKind, IndexBits,
+    Artifact, Chip, CompileRequest, Image, ImageKind, IndexBits,
     frame::{CompileFailure, FailureKind},
 };
 use phobos_codegen::{CodegenError, FileKind, Translated, link};
@@ -152,7 +152,7 @@ pub fn compile_to(
         return Ok(Output::Text(text(&module)));
     }
     let dims = dim_names(&module)?;
-    run(&context, &mut module, &phobos_passes::host_pipeline(level_name(level)), &source, options)?;
+    run(&context, &mut module, &phobos_passes::host_pipeline(level.name()), &source, options)?;
     phases.end("passes");
     if stage == Stage::Host {
         return Ok(Output::Text(text(&module)));
@@ -339,14 +339,6 @@ fn function_facts(module: &Module<'_>) -> Result<(u64, Vec<String>), Failure> {
         .ok_or_else(|| Failure::internal("the function has no scratch size"))?;
     let remarks = ir::string_array_attribute(function, REMARKS_ATTRIBUTE);
     Ok((scratch, remarks))
-}
-
-fn level_name(level: HostLevel) -> &'static str {
-    match level {
-        HostLevel::V2 => "v2",
-        HostLevel::V3 => "v3",
-        HostLevel::V4 => "v4",
-    }
 }
 
 fn codegen_failure(kernel: &Kernel, error: CodegenError, messages: &[Report]) -> Failure {

@@ -10,7 +10,7 @@ pub const VARIABLE: &str = "PHOBOS_PLANT_ABORT";
 /// Adds a call of an AVX-512 intrinsic to the function of the kernel that the
 /// environment names. Below v4 no instruction can be selected for it.
 pub fn abort(module: &Module<'_>, kernel: &str, level: HostLevel) -> Result<(), PassError> {
-    if level == HostLevel::V4 || std::env::var_os(VARIABLE).is_none_or(|name| name != kernel) {
+    if level >= HostLevel::V4 || std::env::var_os(VARIABLE).is_none_or(|name| name != kernel) {
         return Ok(());
     }
     let all = ir::collect(ir::module_operation(module));

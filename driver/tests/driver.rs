@@ -18,7 +18,7 @@ use phobos_artifact::{
     KernelSource, WorkerOptions, WorkerPool,
 };
 
-const LEVELS: [HostLevel; 3] = [HostLevel::V2, HostLevel::V3, HostLevel::V4];
+const LEVELS: [HostLevel; 4] = [HostLevel::V2, HostLevel::V3, HostLevel::V4, HostLevel::V4Vnni];
 const FORMATS: [&str; 6] = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1"];
 
 const TWO_KERNELS: &str = "
@@ -77,7 +77,7 @@ fn an_abort_of_llvm_costs_one_kernel() {
         let error = pool.get(&request(TWO_KERNELS, "doomed", level)).unwrap_err();
         assert!(matches!(error, CompileError::Died { .. }), "{error}");
         let text = error.to_string();
-        assert!(text.contains(&format!("kernel doomed host-x86-64-{}", name(level))), "{text}");
+        assert!(text.contains(&format!("kernel doomed host-x86-64-{}", level.name())), "{text}");
         assert!(text.contains("LLVM ERROR"), "LLVM's own words are part of the error: {text}");
         // The process lives on and so does the pool.
         let artifact = pool.get(&request(TWO_KERNELS, "healthy", level)).unwrap();
@@ -189,14 +189,6 @@ fn model_requests(level: HostLevel) -> Vec<CompileRequest> {
     add(rmsnorm, "rmsnorm", None, &[("E", 576)]);
     add(rope, "rope", None, &[("R", 32)]);
     all
-}
-
-fn name(level: HostLevel) -> &'static str {
-    match level {
-        HostLevel::V2 => "v2",
-        HostLevel::V3 => "v3",
-        HostLevel::V4 => "v4",
-    }
 }
 
 #[test]

@@ -275,7 +275,7 @@ fn k7_the_same_request_hits_from_another_working_directory() {
 #[test]
 fn a_host_takes_the_best_level_that_is_there() {
     let folder = tempfile::tempdir().unwrap();
-    let [v4, v3, v2] = HostLevel::BEST_FIRST.map(|level| request("k", Chip::Host(level)));
+    let [_, v4, v3, v2] = HostLevel::BEST_FIRST.map(|level| request("k", Chip::Host(level)));
     let options = || CacheOptions::in_directory(folder.path());
     let exact = || CacheOptions { lower_host_levels: false, ..options() };
     for request in [&v2, &v3] {

@@ -5,7 +5,7 @@
 // RUN: phobos-opt %t/ok.mlir --convert-phobos-to-host=level=v4 -canonicalize -cse --split-input-file | FileCheck %t/ok.mlir --check-prefixes=CHECK,V4
 // RUN: phobos-opt %t/refused.mlir --convert-phobos-to-host --split-input-file --verify-diagnostics
 // RUN: not phobos-opt %t/refused.mlir --convert-phobos-to-host=level=v5 2>&1 | FileCheck %s --check-prefix=LEVEL
-// LEVEL: error: level: `v5` is not one of v2, v3, v4
+// LEVEL: error: level: `v5` is not one of v2, v3, v4, v4-vnni
 
 //--- ok.mlir
 

@@ -16,21 +16,21 @@ use phobos_dialect::pass::{self, Pass};
 pub static PASSES: [Pass; 4] = [specialize::PASS, fuse::PASS, mask::PASS, host::PASS];
 
 /// After specialisation: from tile IR to the `llvm` dialect for the host. `{level}`
-/// is replaced by `v2`, `v3` or `v4`.
+/// is replaced by `v2`, `v3`, `v4` or `v4-vnni`.
 pub const HOST_PIPELINE: &str = "builtin.module(phobos.kernel(canonicalize,cse,phobos-fuse,phobos-mask,canonicalize,cse),\
      convert-phobos-to-host{level={level}},canonicalize,cse,convert-scf-to-cf,convert-vector-to-llvm,\
      convert-math-to-llvm,convert-arith-to-llvm,convert-index-to-llvm,convert-cf-to-llvm,reconcile-unrealized-casts,canonicalize,cse)";
 
-/// The host pipeline for a level (`v2`, `v3`, `v4`).
+/// The host pipeline for a level (`v2`, `v3`, `v4`, `v4-vnni`).
 pub fn host_pipeline(level: &str) -> String {
     HOST_PIPELINE.replace("{level}", level)
 }
 
-/// Registers all passes and the pipelines `phobos-host-v2`, `-v3` and `-v4`. Call
+/// Registers all passes and the pipelines `phobos-host-v2`, `-v3`, `-v4` and `-v4-vnni`. Call
 /// once per process.
 pub fn register() {
     pass::register(&PASSES);
-    for level in ["v2", "v3", "v4"] {
+    for level in ["v2", "v3", "v4", "v4-vnni"] {
         let text = host_pipeline(level);
         // A registered pipeline runs on the module it is given.
         let inner = text.strip_prefix("builtin.module(").and_then(|text| text.strip_suffix(')'));

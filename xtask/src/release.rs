@@ -22,7 +22,7 @@ const RUNTIME: [&str; 3] = ["phobos-cli", "phobos-bench", "phobos-cache"];
 const COMPILER: [&str; 2] = ["phobos-compile", "phobos-opt"];
 
 /// Every chip of a release.
-const CHIPS: [&str; 9] = [
+const CHIPS: [&str; 10] = [
     "sm_75",
     "sm_80",
     "sm_86",
@@ -32,6 +32,7 @@ const CHIPS: [&str; 9] = [
     "host-x86-64-v2",
     "host-x86-64-v3",
     "host-x86-64-v4",
+    "host-x86-64-v4-vnni",
 ];
 
 /// A kernel that any chip with code generation can compile.

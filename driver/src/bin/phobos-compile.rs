@@ -42,7 +42,7 @@ struct Arguments {
     /// The kernel to compile; not needed when the source has only one
     #[arg(long, value_name = "K")]
     kernel: Option<String>,
-    /// host, host-x86-64-v2, -v3, -v4, or sm_75, sm_80, sm_86, sm_89, sm_90, sm_120
+    /// host, host-x86-64-v2, -v3, -v4, -v4-vnni, or sm_75, sm_80, sm_86, sm_89, sm_90, sm_120
     #[arg(long, default_value = "sm_75", value_name = "CHIP")]
     chip: String,
     /// Fix an @autotune parameter

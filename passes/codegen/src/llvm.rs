@@ -163,7 +163,7 @@ impl Drop for Translated {
 fn host_machine(level: HostLevel) -> Result<LLVMTargetMachineRef, CodegenError> {
     let cpu = CString::new(level.llvm_cpu()).unwrap_or_default();
     // LLVM would rather use half of a 512-bit register; the vectors here were chosen.
-    let features = if level == HostLevel::V4 { c"-prefer-256-bit" } else { c"" };
+    let features = CString::new(level.llvm_features()).unwrap_or_default();
     // SAFETY: all strings are NUL-terminated and outlive the calls.
     unsafe {
         let (mut target, mut message) = (ptr::null_mut(), ptr::null_mut());

@@ -52,7 +52,11 @@ pub(crate) const PASS: Pass = Pass {
     name: "convert-phobos-to-host",
     description: "Lower masked kernels to loops over vectors for the host",
     anchor: "builtin.module",
-    options: &[PassOption { name: "level", description: "x86-64 level: v2, v3 or v4", default: "v3" }],
+    options: &[PassOption {
+        name: "level",
+        description: "x86-64 level: v2, v3, v4 or v4-vnni",
+        default: "v3",
+    }],
     run,
 };
 
@@ -80,7 +84,7 @@ impl Target {
         match level {
             "v2" => Some(Target { lanes: 4, rows: 4, fma: false }),
             "v3" => Some(Target { lanes: 8, rows: 6, fma: true }),
-            "v4" => Some(Target { lanes: 16, rows: 8, fma: true }),
+            "v4" | "v4-vnni" => Some(Target { lanes: 16, rows: 8, fma: true }),
             _ => None,
         }
     }
@@ -106,8 +110,9 @@ pub fn dim_names<'c>(kernel: Op<'c>) -> Vec<String> {
 
 fn run<'c>(module: Op<'c>, options: &Options<'_>) -> Result<(), PassError> {
     let level = options.get("level");
-    let target = Target::of(level)
-        .ok_or_else(|| PassError::at(module, format!("level: `{level}` is not one of v2, v3, v4")))?;
+    let target = Target::of(level).ok_or_else(|| {
+        PassError::at(module, format!("level: `{level}` is not one of v2, v3, v4, v4-vnni"))
+    })?;
     let kernels: Vec<_> = ir::blocks(module)
         .into_iter()
         .flat_map(ir::operations)

@@ -5,7 +5,7 @@
 use super::{
     Expr::{And, Bytes, F16, Int, Lookup, Mul, Shr, ToFloat},
     Format, Segment,
-    layout::pieces,
+    layout::{Layout::Interleaved, pieces},
 };
 
 /// What the sixteen codes of `iq4_nl` and `iq4_xs` stand for.
@@ -14,10 +14,10 @@ pub(super) static LEVELS: [i8; 16] =
 
 pub(super) static FORMAT: Format = Format {
     name: "iq4_nl",
-    ggml_type: 20,
+    ggml_type: Some(20),
     elements: 32,
     bytes: 18,
-    pieces: &pieces::<5>(18, &[0]),
+    layout: Interleaved(&pieces::<5>(18, &[0])),
     segments: &[
         Segment {
             start: 0,

@@ -9,7 +9,7 @@ use super::{
     Expr::{And, Byte, Bytes, F16, Int, Lookup, Mul, Or, Shl, Shr, Sub, ToFloat},
     Format, Segment,
     iq4_nl::LEVELS,
-    layout::pieces,
+    layout::{Layout::Interleaved, pieces},
 };
 
 /// Half `$half` of a sub-block, in nibbles `$nibbles`.
@@ -37,10 +37,10 @@ macro_rules! segment {
 
 pub(super) static FORMAT: Format = Format {
     name: "iq4_xs",
-    ggml_type: 23,
+    ggml_type: Some(23),
     elements: 256,
     bytes: 136,
-    pieces: &pieces::<35>(136, &[0, 2]),
+    layout: Interleaved(&pieces::<35>(136, &[0, 2])),
     segments: &[
         segment!(0, 0, And(&Bytes(8), &Int(15))),
         segment!(0, 1, Shr(&Bytes(8), 4)),

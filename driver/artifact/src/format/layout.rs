@@ -13,6 +13,9 @@
 //! ```
 //! The last group is filled up with rows of zero bytes. The bytes of a whole group are
 //! those of its rows in the file: nothing grows but by the padding.
+//!
+//! Activations are on the left of products, a few rows at a time, and are read an element
+//! for all lanes: they stay in rows ([`Layout::Rows`]).
 
 use super::Format;
 
@@ -50,6 +53,15 @@ pub(super) const fn pieces<const N: usize>(bytes: usize, scales: &[usize]) -> [P
     pieces
 }
 
+/// How a matrix of a format lies on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// [`GROUP_ROWS`] rows interleaved, in these pieces, in the order of the list.
+    Interleaved(&'static [Piece]),
+    /// Row after row, block after block.
+    Rows,
+}
+
 /// Bytes that do not make up the matrix they should.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{rows} rows of {blocks_per_row} blocks of `{format}` are {wanted} bytes in {place}, not {found}")]
@@ -63,17 +75,34 @@ pub struct LayoutError {
 }
 
 impl Format {
+    /// Rows that lie together on a device: 1, or [`GROUP_ROWS`].
+    pub const fn group_rows(&self) -> usize {
+        match self.layout {
+            Layout::Interleaved(_) => GROUP_ROWS,
+            Layout::Rows => 1,
+        }
+    }
+
+    /// The pieces of an interleaved format; none of the others.
+    pub const fn pieces(&self) -> &'static [Piece] {
+        match self.layout {
+            Layout::Interleaved(pieces) => pieces,
+            Layout::Rows => &[],
+        }
+    }
+
     /// Bytes of a matrix on a device, or `None` when the size overflows.
     pub fn device_matrix_bytes(&self, rows: u64, blocks_per_row: u64) -> Option<u64> {
-        let groups = rows.div_ceil(GROUP_ROWS as u64);
-        groups.checked_mul(blocks_per_row)?.checked_mul((GROUP_ROWS * self.bytes) as u64)
+        let groups = rows.div_ceil(self.group_rows() as u64);
+        groups.checked_mul(blocks_per_row)?.checked_mul((self.group_rows() * self.bytes) as u64)
     }
 
     /// Where byte `offset` of a block is, counted in bytes per row from the start of its
     /// block column: the offset of its piece there, the piece, and its place in it.
+    /// `None` outside the block, and for formats that are not interleaved.
     pub fn device_place(&self, offset: usize) -> Option<(usize, Piece, usize)> {
         let mut before = 0;
-        for piece in self.pieces {
+        for piece in self.pieces() {
             if (piece.offset..piece.offset + piece.bytes).contains(&offset) {
                 return Some((before, *piece, offset - piece.offset));
             }
@@ -102,12 +131,16 @@ impl Format {
         if file.len() != rows * row_bytes {
             return Err(error("the file", rows * row_bytes, file.len()));
         }
-        let group_bytes = GROUP_ROWS * row_bytes;
-        let wanted = rows.div_ceil(GROUP_ROWS) * group_bytes;
+        let group_bytes = self.group_rows() * row_bytes;
+        let wanted = rows.div_ceil(self.group_rows()) * group_bytes;
         if device.len() != wanted {
             return Err(error("the device layout", wanted, device.len()));
         }
         if group_bytes == 0 {
+            return Ok(());
+        }
+        if self.layout == Layout::Rows {
+            device.copy_from_slice(file);
             return Ok(());
         }
         for (group, source) in device.chunks_exact_mut(group_bytes).zip(file.chunks(group_bytes)) {
@@ -125,7 +158,7 @@ impl Format {
             let columns = group.chunks_exact_mut(GROUP_ROWS * self.bytes);
             for (column, block) in columns.zip(blocks.chunks_exact(self.bytes)) {
                 let mut before = 0;
-                for piece in self.pieces {
+                for piece in self.pieces() {
                     let target = before * GROUP_ROWS + row * piece.bytes;
                     column[target..target + piece.bytes]
                         .copy_from_slice(&block[piece.offset..piece.offset + piece.bytes]);

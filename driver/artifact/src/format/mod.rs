@@ -15,15 +15,20 @@
 //! and offset once for each segment. Scale and codes have so few bits that their product
 //! is exact in `f32`.
 //!
-//! On a device a matrix of a format lies in another order than in a file, so that
+//! On a device a matrix of weights lies in another order than in a file, so that
 //! vectors run across rows: see [`layout`].
+//!
+//! Two formats are for activations ([`ACTIVATIONS`]): kernels make them, with
+//! `quantize`, and no file has them: see [`activation`].
 
+use std::fmt;
+
+pub mod activation;
 mod iq4_nl;
 mod iq4_xs;
 mod k_scales;
-use std::fmt;
-
 pub mod layout;
+mod q16_1;
 mod q2_k;
 mod q3_k;
 mod q4_0;
@@ -34,21 +39,22 @@ mod q5_1;
 mod q5_k;
 mod q6_k;
 mod q8_0;
+mod q8_1;
 
-pub use layout::{GROUP_ROWS, LayoutError, Piece};
+pub use layout::{GROUP_ROWS, Layout, LayoutError, Piece};
 
 /// A block format.
 pub struct Format {
     /// The name in the `.ph` language.
     pub name: &'static str,
-    /// The tensor type id in a GGUF file.
-    pub ggml_type: u32,
+    /// The tensor type id in a GGUF file; `None` for formats of activations.
+    pub ggml_type: Option<u32>,
     /// Elements of one block.
     pub elements: usize,
     /// Bytes of one block.
     pub bytes: usize,
-    /// The pieces of a block that stay together in the device layout, in its order.
-    pub pieces: &'static [Piece],
+    /// How a matrix lies on a device.
+    pub layout: Layout,
     /// The decode rule: segments in element order that cover the block.
     pub segments: &'static [Segment],
 }
@@ -73,6 +79,9 @@ pub enum Expr {
     Bytes(usize),
     /// The signed byte at `offset + lane`.
     SignedBytes(usize),
+    /// The little-endian i16 of the lane in the list at `offset`, where the middle two of
+    /// each four lanes are exchanged ([`activation::paired`]).
+    PairedShorts(usize),
     /// Bit `lane % 8` of the byte at `offset + lane / 8`: 0 or 1.
     Bits(usize),
     /// The unsigned byte at `offset`: the same in all lanes.
@@ -81,6 +90,8 @@ pub enum Expr {
     SignedByte(usize),
     /// The little-endian f16 at `offset`, widened to `f32`: the same in all lanes.
     F16(usize),
+    /// The little-endian `f32` at `offset`: the same in all lanes.
+    F32(usize),
     /// An integer constant.
     Int(i32),
     /// Bitwise and of two integers.
@@ -116,7 +127,7 @@ pub struct Affine {
     pub offset: Option<&'static Expr>,
 }
 
-/// Every format, in the order of their GGUF type ids.
+/// Every format of weights, in the order of their GGUF type ids.
 pub const ALL: [&Format; 12] = [
     &q4_0::FORMAT,
     &q4_1::FORMAT,
@@ -132,14 +143,17 @@ pub const ALL: [&Format; 12] = [
     &iq4_xs::FORMAT,
 ];
 
+/// The formats of activations, the coarser one first.
+pub const ACTIVATIONS: [&Format; 2] = [&q8_1::FORMAT, &q16_1::FORMAT];
+
 /// The format called `name`.
 pub fn by_name(name: &str) -> Option<&'static Format> {
-    ALL.into_iter().find(|format| format.name == name)
+    ALL.into_iter().chain(ACTIVATIONS).find(|format| format.name == name)
 }
 
 /// The format with GGUF tensor type id `id`.
 pub fn by_ggml_type(id: u32) -> Option<&'static Format> {
-    ALL.into_iter().find(|format| format.ggml_type == id)
+    ALL.into_iter().find(|format| format.ggml_type == Some(id))
 }
 
 /// The name stands for the rest, which is long.
@@ -217,10 +231,12 @@ impl Expr {
         let (first, second) = match *self {
             Expr::Bytes(_)
             | Expr::SignedBytes(_)
+            | Expr::PairedShorts(_)
             | Expr::Bits(_)
             | Expr::Byte(_)
             | Expr::SignedByte(_)
             | Expr::F16(_)
+            | Expr::F32(_)
             | Expr::Int(_) => (None, None),
             Expr::Shl(a, _) | Expr::Shr(a, _) | Expr::Lookup(_, a) | Expr::ToFloat(a) | Expr::Neg(a) => {
                 (Some(a), None)
@@ -234,7 +250,7 @@ impl Expr {
 
     /// Whether the value may differ between the lanes of a segment.
     pub fn varies(&self) -> bool {
-        matches!(self, Expr::Bytes(_) | Expr::SignedBytes(_) | Expr::Bits(_))
+        matches!(self, Expr::Bytes(_) | Expr::SignedBytes(_) | Expr::PairedShorts(_) | Expr::Bits(_))
             || self.operands().any(Expr::varies)
     }
 
@@ -242,11 +258,20 @@ impl Expr {
         match *self {
             Expr::Bytes(offset) => Lane::Int(i32::from(block[offset + lane])),
             Expr::SignedBytes(offset) => Lane::Int(i32::from(block[offset + lane] as i8)),
+            Expr::PairedShorts(offset) => {
+                let at = offset + 2 * activation::paired(lane);
+                Lane::Int(i32::from(i16::from_le_bytes([block[at], block[at + 1]])))
+            }
             Expr::Bits(offset) => Lane::Int(i32::from((block[offset + lane / 8] >> (lane % 8)) & 1)),
             Expr::Byte(offset) => Lane::Int(i32::from(block[offset])),
             Expr::SignedByte(offset) => Lane::Int(i32::from(block[offset] as i8)),
             Expr::F16(offset) => {
                 Lane::Float(half::f16::from_le_bytes([block[offset], block[offset + 1]]).to_f32())
+            }
+            Expr::F32(offset) => {
+                let mut bytes = [0; 4];
+                bytes.copy_from_slice(&block[offset..offset + 4]);
+                Lane::Float(f32::from_le_bytes(bytes))
             }
             Expr::Int(value) => Lane::Int(value),
             Expr::And(a, b) => Lane::Int(a.eval(block, lane).as_int() & b.eval(block, lane).as_int()),
@@ -275,7 +300,7 @@ mod tests {
     fn pieces_cover_each_block_once() {
         for format in ALL {
             let mut bytes = vec![false; format.bytes];
-            for piece in format.pieces {
+            for piece in format.pieces() {
                 for taken in &mut bytes[piece.offset..piece.offset + piece.bytes] {
                     assert!(!*taken, "{}", format.name);
                     *taken = true;

@@ -7,7 +7,7 @@
 use super::{
     Expr::{Add, And, Byte, Bytes, F16, Int, Mul, Neg, Shr, ToFloat},
     Format, Segment,
-    layout::pieces,
+    layout::{Layout::Interleaved, pieces},
 };
 
 /// A sub-block, whose codes are in the bytes from `$codes`, at `$shift` of each.
@@ -29,10 +29,10 @@ macro_rules! segment {
 
 pub(super) static FORMAT: Format = Format {
     name: "q2_k",
-    ggml_type: 10,
+    ggml_type: Some(10),
     elements: 256,
     bytes: 84,
-    pieces: &pieces::<22>(84, &[80, 82]),
+    layout: Interleaved(&pieces::<22>(84, &[80, 82])),
     segments: &[
         segment!(0, 16, 0),
         segment!(1, 32, 0),

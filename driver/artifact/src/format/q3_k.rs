@@ -10,7 +10,7 @@
 use super::{
     Expr::{And, Byte, Bytes, F16, Int, Mul, Or, Shl, Shr, Sub, ToFloat},
     Format, Segment,
-    layout::pieces,
+    layout::{Layout::Interleaved, pieces},
 };
 
 /// A sub-block, whose low bits are in the bytes from `$low`, at `$shift` of each, and
@@ -45,10 +45,10 @@ macro_rules! segment {
 
 pub(super) static FORMAT: Format = Format {
     name: "q3_k",
-    ggml_type: 11,
+    ggml_type: Some(11),
     elements: 256,
     bytes: 110,
-    pieces: &pieces::<28>(110, &[108]),
+    layout: Interleaved(&pieces::<28>(110, &[108])),
     segments: &[
         segment!(0, 32, 0, 0),
         segment!(1, 48, 0, 16),

@@ -5,15 +5,15 @@
 use super::{
     Expr::{And, Bytes, F16, Int, Mul, Shr, Sub, ToFloat},
     Format, Segment,
-    layout::pieces,
+    layout::{Layout::Interleaved, pieces},
 };
 
 pub(super) static FORMAT: Format = Format {
     name: "q4_0",
-    ggml_type: 2,
+    ggml_type: Some(2),
     elements: 32,
     bytes: 18,
-    pieces: &pieces::<5>(18, &[0]),
+    layout: Interleaved(&pieces::<5>(18, &[0])),
     segments: &[
         Segment {
             start: 0,

@@ -5,15 +5,15 @@
 use super::{
     Expr::{Add, And, Bytes, F16, Int, Mul, Shr, ToFloat},
     Format, Segment,
-    layout::pieces,
+    layout::{Layout::Interleaved, pieces},
 };
 
 pub(super) static FORMAT: Format = Format {
     name: "q4_1",
-    ggml_type: 3,
+    ggml_type: Some(3),
     elements: 32,
     bytes: 20,
-    pieces: &pieces::<6>(20, &[0, 2]),
+    layout: Interleaved(&pieces::<6>(20, &[0, 2])),
     segments: &[
         Segment {
             start: 0,

@@ -7,7 +7,7 @@ use super::{
     Expr::{Add, And, Bytes, F16, Int, Mul, Neg, Shr, ToFloat},
     Format, Segment,
     k_scales::{MINIMA, SCALES},
-    layout::pieces,
+    layout::{Layout::Interleaved, pieces},
 };
 
 /// A sub-block.
@@ -26,10 +26,10 @@ macro_rules! segment {
 
 pub(super) static FORMAT: Format = Format {
     name: "q4_k",
-    ggml_type: 12,
+    ggml_type: Some(12),
     elements: 256,
     bytes: 144,
-    pieces: &pieces::<37>(144, &[0, 2]),
+    layout: Interleaved(&pieces::<37>(144, &[0, 2])),
     segments: &[
         segment!(0, And(&Bytes(16), &Int(15))),
         segment!(1, Shr(&Bytes(16), 4)),

@@ -6,15 +6,15 @@
 use super::{
     Expr::{And, Bits, Bytes, F16, Int, Mul, Or, Shl, Shr, Sub, ToFloat},
     Format, Segment,
-    layout::pieces,
+    layout::{Layout::Interleaved, pieces},
 };
 
 pub(super) static FORMAT: Format = Format {
     name: "q5_0",
-    ggml_type: 6,
+    ggml_type: Some(6),
     elements: 32,
     bytes: 22,
-    pieces: &pieces::<6>(22, &[0]),
+    layout: Interleaved(&pieces::<6>(22, &[0])),
     segments: &[
         Segment {
             start: 0,

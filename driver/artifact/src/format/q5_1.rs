@@ -6,15 +6,15 @@
 use super::{
     Expr::{Add, And, Bits, Bytes, F16, Int, Mul, Or, Shl, Shr, ToFloat},
     Format, Segment,
-    layout::pieces,
+    layout::{Layout::Interleaved, pieces},
 };
 
 pub(super) static FORMAT: Format = Format {
     name: "q5_1",
-    ggml_type: 7,
+    ggml_type: Some(7),
     elements: 32,
     bytes: 24,
-    pieces: &pieces::<7>(24, &[0, 2]),
+    layout: Interleaved(&pieces::<7>(24, &[0, 2])),
     segments: &[
         Segment {
             start: 0,

@@ -8,7 +8,7 @@ use super::{
     Expr::{Add, And, Bytes, F16, Int, Mul, Neg, Or, Shl, Shr, ToFloat},
     Format, Segment,
     k_scales::{MINIMA, SCALES},
-    layout::pieces,
+    layout::{Layout::Interleaved, pieces},
 };
 
 /// A sub-block, whose low four bits are `$nibbles`.
@@ -30,10 +30,10 @@ macro_rules! segment {
 
 pub(super) static FORMAT: Format = Format {
     name: "q5_k",
-    ggml_type: 13,
+    ggml_type: Some(13),
     elements: 256,
     bytes: 176,
-    pieces: &pieces::<45>(176, &[0, 2]),
+    layout: Interleaved(&pieces::<45>(176, &[0, 2])),
     segments: &[
         segment!(0, And(&Bytes(48), &Int(15))),
         segment!(1, Shr(&Bytes(48), 4)),

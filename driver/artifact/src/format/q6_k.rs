@@ -8,7 +8,7 @@
 use super::{
     Expr::{And, Bytes, F16, Int, Mul, Or, Shl, Shr, SignedByte, Sub, ToFloat},
     Format, Segment,
-    layout::pieces,
+    layout::{Layout::Interleaved, pieces},
 };
 
 /// A sub-block, whose low four bits are `$nibbles` and whose high bits are in the bytes
@@ -28,10 +28,10 @@ macro_rules! segment {
 
 pub(super) static FORMAT: Format = Format {
     name: "q6_k",
-    ggml_type: 14,
+    ggml_type: Some(14),
     elements: 256,
     bytes: 210,
-    pieces: &pieces::<53>(210, &[208]),
+    layout: Interleaved(&pieces::<53>(210, &[208])),
     segments: &[
         segment!(0, And(&Bytes(0), &Int(15)), 128, 0),
         segment!(1, And(&Bytes(16), &Int(15)), 144, 0),

@@ -4,14 +4,14 @@
 use super::{
     Expr::{F16, Mul, SignedBytes, ToFloat},
     Format, Segment,
-    layout::pieces,
+    layout::{Layout::Interleaved, pieces},
 };
 
 pub(super) static FORMAT: Format = Format {
     name: "q8_0",
-    ggml_type: 8,
+    ggml_type: Some(8),
     elements: 32,
     bytes: 34,
-    pieces: &pieces::<9>(34, &[0]),
+    layout: Interleaved(&pieces::<9>(34, &[0])),
     segments: &[Segment { start: 0, count: 32, value: Mul(&F16(0), &ToFloat(&SignedBytes(2))) }],
 };

@@ -87,7 +87,7 @@ fn parse_chips(text: &str) -> Result<Chips, String> {
 /// Which kernels.
 #[derive(Debug, Args)]
 pub(crate) struct Selection {
-    /// A chip: sm_75, sm_80, sm_86, sm_89, sm_90, sm_120, host-x86-64-v2, -v3, -v4, host
+    /// A chip: sm_75, sm_80, sm_86, sm_89, sm_90, sm_120, host-x86-64-v2, -v3, -v4, -v4-vnni, host
     /// (the best level of this CPU) or all; may be repeated.
     #[arg(long = "chip", value_name = "CHIP", value_parser = parse_chips)]
     chips: Vec<Chips>,
