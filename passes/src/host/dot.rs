@@ -64,6 +64,9 @@ impl<'c> Lowering<'c> {
         };
         let mut dot =
             Dot { lhs, rhs, acc, out, m: extents[0], n: extents[1], k: extents[2], shape, element: wide };
+        if matches!(dot.lhs.kind, Kind::Blocks(_)) && self.dot_quantized(op, &mut dot)? {
+            return self.define_dot(result, dot, &shape, element);
+        }
         let blocks = dot.rhs.aligned_blocks().cloned();
         if let (true, true, Some(blocks)) = (
             op.has_attribute("transposed"),
@@ -88,6 +91,16 @@ impl<'c> Lowering<'c> {
             );
             self.dot_outer(&mut dot)?;
         }
+        self.define_dot(result, dot, &shape, element)
+    }
+
+    fn define_dot(
+        &mut self,
+        result: Val<'c>,
+        dot: Dot<'c>,
+        shape: &[i64; 3],
+        element: Type<'c>,
+    ) -> Result<(), PassError> {
         let mut source = Source::whole(Kind::View(dot.out), element, shape[..2].to_vec());
         source.extents = vec![dot.m, dot.n];
         self.define(result, source);

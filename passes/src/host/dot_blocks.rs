@@ -26,13 +26,13 @@ pub(super) fn splits(blocks: &Blocks<'_>) -> bool {
 }
 
 /// Consecutive segments of a block with the same scale and offset.
-struct Run {
-    segments: &'static [Segment],
-    start: usize,
-    count: usize,
+pub(super) struct Run {
+    pub segments: &'static [Segment],
+    pub start: usize,
+    pub count: usize,
 }
 
-fn runs(format: &'static Format) -> Vec<Run> {
+pub(super) fn runs(format: &'static Format) -> Vec<Run> {
     let same = |a: &Segment, b: &Segment| match (a.affine(), b.affine()) {
         (Some(a), Some(b)) => a.scale == b.scale && a.offset == b.offset,
         _ => false,
@@ -79,7 +79,7 @@ impl<'c> Lowering<'c> {
 
     /// Asks for the block column that is [`PREFETCH_BYTES`] ahead in the stream: the
     /// hardware's own prefetchers stop at page borders and start late.
-    fn prefetch_ahead(&self, place: &Place<'c>, format: &Format) -> Result<(), PassError> {
+    pub(super) fn prefetch_ahead(&self, place: &Place<'c>, format: &Format) -> Result<(), PassError> {
         let number = |value: i64| self.b.parsed_attribute(&format!("{value} : i32"));
         let attributes = [("rw", number(0)?), ("hint", number(3)?), ("cache", number(1)?)];
         for line in (0..GROUP_ROWS * format.bytes).step_by(CACHE_LINE) {

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use melior::ir::ValueLike;
-use phobos_artifact::format::{Expr, Format, GROUP_ROWS};
+use phobos_artifact::format::{Expr, Format, GROUP_ROWS, Layout, activation::paired};
 use phobos_dialect::{
     PassError, Type, Val,
     build::{IntegerPredicate, with_element},
@@ -91,15 +91,15 @@ impl<'c> Lowering<'c> {
         row: Size<'c>,
         block: Size<'c>,
     ) -> Result<(Val<'c>, Size<'c>), PassError> {
-        let group = self.divide(row, GROUP_ROWS as i64)?;
+        let together = blocks.format.group_rows() as i64;
+        let group = self.divide(row, together)?;
         let inside = match row {
-            Size::Const(row) => Size::Const(row % GROUP_ROWS as i64),
-            Size::Value(row) => {
-                Size::Value(self.b.binary("arith.remui", row, self.b.i64(GROUP_ROWS as i64)?)?)
-            }
+            Size::Const(row) => Size::Const(row % together),
+            Size::Value(_) if together == 1 => Size::Const(0),
+            Size::Value(row) => Size::Value(self.b.binary("arith.remui", row, self.b.i64(together)?)?),
         };
         let column = self.add(self.multiply(group, blocks.blocks_per_row)?, block)?;
-        let bytes = (GROUP_ROWS * blocks.format.bytes) as i64;
+        let bytes = together * blocks.format.bytes as i64;
         let pointer = self.byte_offset(blocks.pointer, self.multiply(column, Size::Const(bytes))?)?;
         Ok((pointer, inside))
     }
@@ -208,6 +208,9 @@ impl<'c> Lowering<'c> {
     /// A leaf of a decode expression along a row.
     fn row_leaf(&mut self, format: &Format, expr: &Expr, place: &RowPlace<'c>) -> Result<Val<'c>, PassError> {
         let integers = self.b.vector(place.width, self.b.int(32));
+        if format.layout == Layout::Rows {
+            return self.plain_leaf(expr, place);
+        }
         match expr {
             Expr::Bytes(offset) => self.row_bytes(format, *offset, place, "arith.extui"),
             Expr::SignedBytes(offset) => self.row_bytes(format, *offset, place, "arith.extsi"),
@@ -240,6 +243,32 @@ impl<'c> Lowering<'c> {
             }
             Expr::Int(number) => self.b.integer(integers, i64::from(*number)),
             _ => Err(PassError::new(self.b.location(), format!("internal error: {expr:?} is no leaf"))),
+        }
+    }
+
+    /// A leaf of a format in rows, whose blocks lie as they are.
+    fn plain_leaf(&mut self, expr: &Expr, place: &RowPlace<'c>) -> Result<Val<'c>, PassError> {
+        let integers = self.b.vector(place.width, self.b.int(32));
+        let at =
+            |lowering: &Self, offset: usize| lowering.byte_offset(place.column, Size::Const(offset as i64));
+        match expr {
+            Expr::SignedBytes(offset) => {
+                let ty = self.b.vector(place.width, self.b.int(8));
+                let bytes = self.raw_load(at(self, offset + place.lane)?, ty, 1)?;
+                self.b.value("arith.extsi", &[bytes], integers, &[])
+            }
+            Expr::PairedShorts(offset) => {
+                let ty = self.b.vector(place.width, self.b.int(16));
+                let shorts = self.raw_load(at(self, offset + 2 * place.lane)?, ty, 2)?;
+                let order: Vec<i64> = (0..place.width as usize).map(|lane| paired(lane) as i64).collect();
+                let shorts = self.shuffle(shorts, shorts, &order)?;
+                self.b.value("arith.extsi", &[shorts], integers, &[])
+            }
+            Expr::F32(offset) => {
+                let number = self.raw_load(at(self, *offset)?, self.b.f32(), 4)?;
+                self.splat(number, place.width)
+            }
+            _ => Err(PassError::new(self.b.location(), format!("internal error: {expr:?} is in no row"))),
         }
     }
 
@@ -289,7 +318,7 @@ impl<'c> Lowering<'c> {
         Ok((self.byte_offset(column, place)?, piece.bytes, at))
     }
 
-    fn bad_layout(&self, format: &Format, offset: usize) -> PassError {
+    pub(super) fn bad_layout(&self, format: &Format, offset: usize) -> PassError {
         PassError::new(
             self.b.location(),
             format!("internal error: byte {offset} of {} cannot be read from its device layout", format.name),
@@ -369,7 +398,7 @@ impl<'c> Lowering<'c> {
 
     /// The pieces of all rows that hold byte `offset`, as 32-bit integers; their size, and
     /// the byte's place in them.
-    fn rows_word(
+    pub(super) fn rows_word(
         &mut self,
         format: &Format,
         offset: usize,
@@ -399,7 +428,7 @@ impl<'c> Lowering<'c> {
         self.b.value("arith.sitofp", &[value], with_element(value.r#type(), self.b.f32()), &[])
     }
 
-    fn shift_right(&self, value: Val<'c>, by: u32) -> Result<Val<'c>, PassError> {
+    pub(super) fn shift_right(&self, value: Val<'c>, by: u32) -> Result<Val<'c>, PassError> {
         if by == 0 {
             return Ok(value);
         }

@@ -19,11 +19,15 @@ mod body;
 mod convert;
 mod dot;
 mod dot_blocks;
+mod dot_integer;
 mod emit;
 mod format;
 mod half;
+mod integer;
+mod integer_panel;
 mod math;
 mod micro_kernel;
+mod quantize;
 mod reduce;
 mod region;
 mod source;
@@ -46,6 +50,7 @@ use phobos_dialect::{
 };
 
 use emit::Size;
+use integer::IntegerDot;
 use source::{Memory, Source};
 
 pub(crate) const PASS: Pass = Pass {
@@ -77,14 +82,44 @@ struct Target {
     rows: usize,
     /// FMA and F16C are there.
     fma: bool,
+    /// What multiplies integers.
+    integer: IntegerDot,
+    /// Rows and vectors of columns of the micro-kernel for integers: each has a sum of
+    /// integers and one of floats in registers.
+    integer_tile: (usize, u64),
 }
 
 impl Target {
     fn of(level: &str) -> Option<Target> {
         match level {
-            "v2" => Some(Target { lanes: 4, rows: 4, fma: false }),
-            "v3" => Some(Target { lanes: 8, rows: 6, fma: true }),
-            "v4" | "v4-vnni" => Some(Target { lanes: 16, rows: 8, fma: true }),
+            "v2" => Some(Target {
+                lanes: 4,
+                rows: 4,
+                fma: false,
+                integer: IntegerDot::Generic,
+                integer_tile: (4, 1),
+            }),
+            "v3" => Some(Target {
+                lanes: 8,
+                rows: 6,
+                fma: true,
+                integer: IntegerDot::Pairs,
+                integer_tile: (4, 1),
+            }),
+            "v4" => Some(Target {
+                lanes: 16,
+                rows: 8,
+                fma: true,
+                integer: IntegerDot::Pairs,
+                integer_tile: (4, 2),
+            }),
+            "v4-vnni" => Some(Target {
+                lanes: 16,
+                rows: 8,
+                fma: true,
+                integer: IntegerDot::Vnni,
+                integer_tile: (6, 2),
+            }),
             _ => None,
         }
     }

@@ -79,6 +79,11 @@ impl<'c> Lowering<'c> {
         self.lane(vector, 0)
     }
 
+    /// The largest lane of a vector of integers.
+    pub(super) fn largest_across(&self, vector: Val<'c>) -> Result<Val<'c>, PassError> {
+        self.across(Combine { name: "arith.maxsi", identity: 0.0 }, vector)
+    }
+
     pub(super) fn sum_across(&self, vector: Val<'c>) -> Result<Val<'c>, PassError> {
         let name = if ir::is_float(phobos_dialect::build::element_type(vector.r#type())) {
             "arith.addf"

@@ -69,6 +69,7 @@ impl<'c> Lowering<'c> {
             }
             "phobos.map" => self.map(op),
             "phobos.decode" => self.decode_tile(op),
+            "phobos.quantize" => self.quantize(op),
             "phobos.broadcast" | "phobos.reshape" | "phobos.transpose" | "phobos.extract" => {
                 self.rearrange(op)
             }
@@ -278,11 +279,12 @@ fn reads_any(source: &Source<'_>, buffers: &[Source<'_>]) -> bool {
             MapInput::Tile { source, .. } => reads_any(source, buffers),
             MapInput::Scalar(_) => false,
         }),
+        Kind::Quantize(values, _) => reads_any(values, buffers),
         Kind::Splat(_) | Kind::Iota(_) | Kind::Decode(_) | Kind::Blocks(_) => false,
     }
 }
 
 /// A source whose later copy reads what it would read now.
 fn is_simple(source: &Source<'_>) -> bool {
-    !matches!(source.kind, Kind::Map(_))
+    !matches!(source.kind, Kind::Map(_) | Kind::Quantize(..))
 }

@@ -52,6 +52,8 @@ pub(super) enum Kind<'c> {
     Blocks(Blocks<'c>),
     /// Decoded from such a window.
     Decode(Blocks<'c>),
+    /// To be rounded to a format of activations where it is stored.
+    Quantize(Rc<Source<'c>>, &'static Format),
 }
 
 /// A `phobos.map` that has not been computed yet.
@@ -109,6 +111,7 @@ impl<'c> Source<'c> {
                 })
                 .max()
                 .unwrap_or(1),
+            Kind::Quantize(_, format) => format.elements as u64,
             Kind::View(_) | Kind::Splat(_) | Kind::Iota(_) => 1,
         }
     }
@@ -121,7 +124,7 @@ impl<'c> Source<'c> {
     /// The window of a matrix [rows, columns] of a block format whose rows start a group.
     pub(super) fn aligned_blocks(&self) -> Option<&Blocks<'c>> {
         match &self.kind {
-            Kind::Decode(blocks)
+            Kind::Decode(blocks) | Kind::Blocks(blocks)
                 if blocks.aligned && blocks.row_axis == Some(0) && blocks.column_axis == 1 =>
             {
                 Some(blocks)
@@ -217,7 +220,7 @@ impl<'c> Lowering<'c> {
                 self.map_body(&map, chunk)
             }
             Kind::Decode(blocks) => self.decode(blocks, chunk),
-            Kind::Blocks(_) => {
+            Kind::Blocks(_) | Kind::Quantize(..) => {
                 Err(PassError::new(self.b.location(), "internal error: an encoded tile is read"))
             }
         }

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, rc::Rc};
 
 use melior::ir::ValueLike;
-use phobos_artifact::format::{Format, GROUP_ROWS};
+use phobos_artifact::format::Format;
 use phobos_dialect::{Op, PassError, Type, Val, build::IntegerPredicate, ir, types::Tile};
 
 use super::{
@@ -102,9 +102,12 @@ impl<'c> Lowering<'c> {
         let (shape, element) = self.shape(result)?;
         if let Some(format) = format_of(op, element)? {
             if memory.written {
-                return Err(PassError::at(op, "a tensor of a block format cannot be written"));
+                return Err(PassError::at(
+                    op,
+                    "a tensor of a block format that the kernel writes cannot be read in it",
+                ));
             }
-            let blocks = self.block_window(op, &memory, offsets, format)?;
+            let blocks = self.block_window(op, &memory, offsets, format, &shape)?;
             let mut source = Source::whole(Kind::Blocks(blocks), element, shape.clone());
             source.extents = self.extents(&shape, valid)?;
             self.define(result, source);
@@ -138,6 +141,11 @@ impl<'c> Lowering<'c> {
         let memory = self.memory(op, tensor)?;
         let mut source = self.source(value)?;
         source.extents = self.extents(&source.shape, valid)?;
+        if let Some(format) = format_of(op, memory.element)? {
+            let shape = source.shape.clone();
+            let target = self.block_window(op, &memory, offsets, format, &shape)?;
+            return self.store_blocks(&source, &target);
+        }
         let view = self.window(&memory, offsets)?;
         self.copy_into(&source, &view)
     }
@@ -179,6 +187,7 @@ impl<'c> Lowering<'c> {
         memory: &super::source::Memory<'c>,
         offsets: &[Val<'c>],
         format: &'static Format,
+        shape: &[i64],
     ) -> Result<Blocks<'c>, PassError> {
         let column_axis = memory.dims.len() - 1;
         let blocks_per_row = self.divide(memory.dims[column_axis], format.elements as i64)?;
@@ -196,13 +205,13 @@ impl<'c> Lowering<'c> {
         let Some(row_axis) = column_axis.checked_sub(1) else { return Ok(blocks) };
         blocks.row_axis = Some(row_axis);
         blocks.row = self.size(self.scalar(offsets[row_axis])?);
-        blocks.aligned = multiple_of(offsets[row_axis], GROUP_ROWS as i64);
+        let together = format.group_rows() as i64;
+        blocks.aligned = multiple_of(offsets[row_axis], together);
         // Leading axes are whole matrices one after the other.
-        let rows = self.add(memory.dims[row_axis], Size::Const(GROUP_ROWS as i64 - 1))?;
-        let groups = self.divide(rows, GROUP_ROWS as i64)?;
-        let bytes = Size::Const((GROUP_ROWS * format.bytes) as i64);
+        let rows = self.add(memory.dims[row_axis], Size::Const(together - 1))?;
+        let groups = self.divide(rows, together)?;
+        let bytes = Size::Const(together * format.bytes as i64);
         let mut stride = self.multiply(self.multiply(groups, blocks_per_row)?, bytes)?;
-        let (shape, _) = self.shape(ir::results(op)[0])?;
         for axis in (0..row_axis).rev() {
             if shape[axis] != 1 {
                 return Err(PassError::at(
@@ -304,6 +313,7 @@ impl<'c> Lowering<'c> {
                     | "phobos.dot"
                     | "phobos.scan"
                     | "phobos.insert"
+                    | "phobos.quantize"
             )
     }
 
