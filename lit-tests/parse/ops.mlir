@@ -35,8 +35,8 @@ phobos.kernel @memory(%A: !phobos.tensor<[M, N], f32>, %s: f32) {
 }
 
 // CHECK-LABEL: phobos.kernel @tiles
-// CHECK-SAME: (%[[S:.*]]: f32, %[[W:.*]]: !phobos.tensor<[N, 64], !phobos.block<q4_1>>) {
-phobos.kernel @tiles(%s: f32, %W: !phobos.tensor<[N, 64], !phobos.block<q4_1>>) {
+// CHECK-SAME: (%[[S:.*]]: f32, %[[W:.*]]: !phobos.tensor<[N, 64], !phobos.block<q4_1>>, %[[Y:.*]]: !phobos.tensor<[M, 64], !phobos.block<q8_1>>) {
+phobos.kernel @tiles(%s: f32, %W: !phobos.tensor<[N, 64], !phobos.block<q4_1>>, %Y: !phobos.tensor<[M, 64], !phobos.block<q8_1>>) {
   // CHECK: %[[I:.*]] = phobos.program_id 1
   %i = phobos.program_id 1
   // CHECK: phobos.splat %[[S]] : tensor<?x8xf32, #phobos.dims<[T, 8]>>
@@ -63,6 +63,18 @@ phobos.kernel @tiles(%s: f32, %W: !phobos.tensor<[N, 64], !phobos.block<q4_1>>) 
   %q = phobos.load %W[%i, %i] : !phobos.tensor<[N, 64], !phobos.block<q4_1>> -> tensor<2x64x!phobos.block<q4_1>>
   // CHECK: phobos.decode %[[Q]] : tensor<2x64x!phobos.block<q4_1>> -> tensor<2x64xf32>
   %g = phobos.decode %q : tensor<2x64x!phobos.block<q4_1>> -> tensor<2x64xf32>
+  // CHECK: %[[H:.*]] = phobos.quantize %{{.*}} : tensor<2x64xf32> -> tensor<2x64x!phobos.block<q8_1>>
+  %h = phobos.quantize %g : tensor<2x64xf32> -> tensor<2x64x!phobos.block<q8_1>>
+  // CHECK: phobos.store %[[H]], %[[Y]][%[[I]], %[[I]]] : tensor<2x64x!phobos.block<q8_1>>, !phobos.tensor<[M, 64], !phobos.block<q8_1>>
+  phobos.store %h, %Y[%i, %i] : tensor<2x64x!phobos.block<q8_1>>, !phobos.tensor<[M, 64], !phobos.block<q8_1>>
+  // CHECK: %[[U:.*]] = phobos.splat %[[S]] : tensor<?x64xf32, #phobos.dims<[T, 64]>>
+  %u = phobos.splat %s : tensor<?x64xf32, #phobos.dims<[T, 64]>>
+  // CHECK: phobos.quantize %[[U]] : tensor<?x64xf32, #phobos.dims<[T, 64]>> -> tensor<?x64x!phobos.block<q16_1>, #phobos.dims<[T, 64]>>
+  %w = phobos.quantize %u : tensor<?x64xf32, #phobos.dims<[T, 64]>> -> tensor<?x64x!phobos.block<q16_1>, #phobos.dims<[T, 64]>>
+  // CHECK: %[[C:.*]] = phobos.splat %[[S]] : tensor<2x2xf32>
+  %c = phobos.splat %s : tensor<2x2xf32>
+  // CHECK: phobos.dot %[[H]], %[[Q]], %[[C]] transposed : tensor<2x64x!phobos.block<q8_1>>, tensor<2x64x!phobos.block<q4_1>> -> tensor<2x2xf32>
+  %o = phobos.dot %h, %q, %c transposed : tensor<2x64x!phobos.block<q8_1>>, tensor<2x64x!phobos.block<q4_1>> -> tensor<2x2xf32>
   phobos.return
 }
 

@@ -129,6 +129,30 @@ phobos.kernel @loop(%A: !phobos.tensor<[N], f32>) {
 
 // -----
 
+// What is quantised is a tile of its own, made by one map; the blocks are no map's element.
+// CHECK-LABEL: @quantize
+phobos.kernel @quantize(%A: !phobos.tensor<[N], f32>, %B: !phobos.tensor<[N], !phobos.block<q8_1>>, %s: f32) {
+  %i = phobos.program_id 0
+  %x = phobos.load %A[%i] : !phobos.tensor<[N], f32> -> tensor<64xf32>
+  %t = phobos.splat %s : tensor<64xf32>
+  // CHECK: %[[M:.*]] = phobos.map(%{{.*}}, %{{.*}}) : (tensor<64xf32>, f32) -> tensor<64xf32> {
+  // CHECK: arith.mulf
+  // CHECK: math.exp
+  %y = arith.mulf %x, %t : tensor<64xf32>
+  %z = math.exp %y : tensor<64xf32>
+  // CHECK: %[[Q:.*]] = phobos.quantize %[[M]] : tensor<64xf32> -> tensor<64x!phobos.block<q8_1>>
+  %q = phobos.quantize %z : tensor<64xf32> -> tensor<64x!phobos.block<q8_1>>
+  phobos.store %q, %B[%i] : tensor<64x!phobos.block<q8_1>>, !phobos.tensor<[N], !phobos.block<q8_1>>
+  // CHECK: %[[D:.*]] = phobos.decode %[[Q]]
+  // CHECK: phobos.map(%[[D]])
+  %d = phobos.decode %q : tensor<64x!phobos.block<q8_1>> -> tensor<64xf32>
+  %e = arith.addf %d, %d : tensor<64xf32>
+  phobos.store %e, %A[%i] : tensor<64xf32>, !phobos.tensor<[N], f32>
+  phobos.return
+}
+
+// -----
+
 // A constant tile, as canonicalization makes of `a - a`, is a splat again.
 // CHECK-LABEL: @folded
 phobos.kernel @folded(%A: !phobos.tensor<[N], i32>) {

@@ -212,6 +212,30 @@ phobos.kernel @move(%A: !phobos.tensor<[M, 64], !phobos.block<q8_0>>, %B: !phobo
 
 // -----
 
+// What is quantised is as valid as before; a product of codes has the extents of any other.
+// CHECK-LABEL: @quantize
+phobos.kernel @quantize(%X: !phobos.tensor<[M, K], f32>, %W: !phobos.tensor<[N, K], !phobos.block<q8_0>>, %Q: !phobos.tensor<[4, 64], !phobos.block<q8_1>>, %Y: !phobos.tensor<[4, 16], f32>, %s: f32) {
+  %i = phobos.program_id 0
+  %zero = arith.constant 0 : index
+  // CHECK: %[[X:.*]] = phobos.load %{{.*}} valid[%[[M:[a-z0-9]+]], %[[K:[a-z0-9]+]]] : !phobos.tensor<[M, K], f32>
+  %x = phobos.load %X[%i, %zero] : !phobos.tensor<[M, K], f32> -> tensor<4x64xf32>
+  // CHECK: %[[Q:.*]] = phobos.quantize %[[X]] : tensor<4x64xf32> -> tensor<4x64x!phobos.block<q8_1>>
+  %q = phobos.quantize %x : tensor<4x64xf32> -> tensor<4x64x!phobos.block<q8_1>>
+  // CHECK: phobos.store %[[Q]], %{{.*}} valid[%[[M]], %[[K]]]
+  phobos.store %q, %Q[%zero, %zero] : tensor<4x64x!phobos.block<q8_1>>, !phobos.tensor<[4, 64], !phobos.block<q8_1>>
+  // CHECK: %[[W:.*]] = phobos.load %{{.*}} valid[%[[N:[a-z0-9]+]], %[[K]]]
+  %w = phobos.load %W[%zero, %zero] : !phobos.tensor<[N, K], !phobos.block<q8_0>> -> tensor<16x64x!phobos.block<q8_0>>
+  %c = phobos.splat %s : tensor<4x16xf32>
+  // CHECK: %[[INNER:.*]] = arith.minsi %[[K]], %[[K]] : index
+  // CHECK: phobos.dot %[[Q]], %[[W]], %{{.*}} valid[%[[M]], %[[N]], %[[INNER]]] transposed
+  %y = phobos.dot %q, %w, %c transposed : tensor<4x64x!phobos.block<q8_1>>, tensor<16x64x!phobos.block<q8_0>> -> tensor<4x16xf32>
+  // CHECK: phobos.store %{{.*}} valid[%[[M]], %[[N]]]
+  phobos.store %y, %Y[%zero, %zero] : tensor<4x16xf32>, !phobos.tensor<[4, 16], f32>
+  phobos.return
+}
+
+// -----
+
 // Axes of extent 1 come and go; the lane of one that goes counts for the rest.
 // CHECK-LABEL: @reshape
 phobos.kernel @reshape(%A: !phobos.tensor<[M, N], f32>, %B: !phobos.tensor<[16], f32>) {

@@ -423,6 +423,33 @@ phobos.kernel @k() {
 
 // -----
 
+phobos.kernel @k() {
+  %0 = phobos.undef : tensor<64xf16>
+  // expected-error@+1 {{'phobos.quantize' op takes f32, not 'f16'}}
+  %1 = phobos.quantize %0 : tensor<64xf16> -> tensor<64x!phobos.block<q8_1>>
+  phobos.return
+}
+
+// -----
+
+phobos.kernel @k() {
+  %0 = phobos.undef : tensor<64xf32>
+  // expected-error@+1 {{'phobos.quantize' op of 'tensor<64xf32>' gives blocks in the same shape, not 'tensor<64xf16>'}}
+  %1 = phobos.quantize %0 : tensor<64xf32> -> tensor<64xf16>
+  phobos.return
+}
+
+// -----
+
+phobos.kernel @k() {
+  %0 = phobos.undef : tensor<64xf32>
+  // expected-error@+1 {{gives blocks in the same shape, not 'tensor<32x!phobos.block<q8_1>>'}}
+  %1 = phobos.quantize %0 : tensor<64xf32> -> tensor<32x!phobos.block<q8_1>>
+  phobos.return
+}
+
+// -----
+
 // Computing.
 
 phobos.kernel @k() {
@@ -474,6 +501,50 @@ phobos.kernel @k() {
   %c = phobos.undef : tensor<4x4x!phobos.block<q8_0>>
   // expected-error@+1 {{'phobos.dot' op cannot accumulate in '!phobos.block<q8_0>'}}
   %0 = phobos.dot %a, %b, %c : tensor<4x8xf32>, tensor<8x4xf32> -> tensor<4x4x!phobos.block<q8_0>>
+  phobos.return
+}
+
+// -----
+
+phobos.kernel @k() {
+  %a = phobos.undef : tensor<4x32x!phobos.block<q8_1>>
+  %b = phobos.undef : tensor<8x32xf32>
+  %c = phobos.undef : tensor<4x8xf32>
+  // expected-error@+1 {{'phobos.dot' op takes blocks on both sides or on neither, got 'tensor<4x32x!phobos.block<q8_1>>' and 'tensor<8x32xf32>'}}
+  %0 = phobos.dot %a, %b, %c transposed : tensor<4x32x!phobos.block<q8_1>>, tensor<8x32xf32> -> tensor<4x8xf32>
+  phobos.return
+}
+
+// -----
+
+phobos.kernel @k() {
+  %a = phobos.undef : tensor<4x32xf32>
+  %b = phobos.undef : tensor<8x32x!phobos.block<q8_0>>
+  %c = phobos.undef : tensor<4x8xf32>
+  // expected-error@+1 {{'phobos.dot' op takes blocks on both sides or on neither}}
+  %0 = phobos.dot %a, %b, %c transposed : tensor<4x32xf32>, tensor<8x32x!phobos.block<q8_0>> -> tensor<4x8xf32>
+  phobos.return
+}
+
+// -----
+
+phobos.kernel @k() {
+  %a = phobos.undef : tensor<32x32x!phobos.block<q8_1>>
+  %b = phobos.undef : tensor<32x32x!phobos.block<q8_0>>
+  %c = phobos.undef : tensor<32x32xf32>
+  // expected-error@+1 {{'phobos.dot' op of blocks is transposed}}
+  %0 = phobos.dot %a, %b, %c : tensor<32x32x!phobos.block<q8_1>>, tensor<32x32x!phobos.block<q8_0>> -> tensor<32x32xf32>
+  phobos.return
+}
+
+// -----
+
+phobos.kernel @k() {
+  %a = phobos.undef : tensor<4x32x!phobos.block<q8_1>>
+  %b = phobos.undef : tensor<8x32x!phobos.block<q8_0>>
+  %c = phobos.undef : tensor<4x8xf16>
+  // expected-error@+1 {{'phobos.dot' op of blocks accumulates in f32, not in 'f16'}}
+  %0 = phobos.dot %a, %b, %c transposed : tensor<4x32x!phobos.block<q8_1>>, tensor<8x32x!phobos.block<q8_0>> -> tensor<4x8xf16>
   phobos.return
 }
 

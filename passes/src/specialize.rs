@@ -6,18 +6,22 @@
 //! %t = arith.constant 64     : tensor<64x32xf32>
 //! ```
 //! Every parameter must be bound, and every dim that a tile has as an extent. Other
-//! dims stay names and are bound at launch. Test: lit-tests/passes/specialize.mlir.
+//! dims stay names and are bound at launch. What is quantised must then be whole blocks.
+//! Test: lit-tests/passes/specialize.mlir.
 
 use std::collections::BTreeMap;
 
 use melior::ir::{ValueLike, attribute::TypeAttribute, r#type::FunctionType};
+use phobos_artifact::format;
 use phobos_dialect::{
     Op, PassError, Type,
     build::Builder,
     ir,
     pass::{Options, Pass, PassOption},
-    types::{Dim, MemoryTensor, Tile},
+    types::{Dim, MemoryTensor, Tile, block_format},
 };
+
+use crate::tile_ops::tile_result;
 
 pub(crate) const PASS: Pass = Pass {
     name: "phobos-specialize",
@@ -52,6 +56,9 @@ fn run<'c>(kernel: Op<'c>, options: &Options<'_>) -> Result<(), PassError> {
         let bound = FunctionType::new(context, &inputs, &[]);
         ir::set_attribute(kernel, "function_type", TypeAttribute::new(bound.into()).into());
     }
+    for op in ir::collect(kernel).into_iter().filter(|op| ir::name(*op) == "phobos.quantize") {
+        whole_blocks(op)?;
+    }
     for op in ir::collect(kernel) {
         let name = ir::name(op);
         if name != "phobos.param" && name != "phobos.dim" {
@@ -76,6 +83,26 @@ fn run<'c>(kernel: Op<'c>, options: &Options<'_>) -> Result<(), PassError> {
         }
     }
     Ok(())
+}
+
+/// Checks that what a `phobos.quantize` makes is whole blocks of a format of activations.
+/// A dim may be bound to a value that only the check of a launch would refuse.
+fn whole_blocks(op: Op<'_>) -> Result<(), PassError> {
+    let Some((_, tile)) = tile_result(op) else { return Ok(()) };
+    let name = block_format(tile.element).unwrap_or_default();
+    let Some(format) = format::ACTIVATIONS.into_iter().find(|format| format.name == name) else {
+        return Err(PassError::at(op, format!("{name} cannot be made by phobos.quantize")));
+    };
+    match tile.shape().as_deref() {
+        Some([.., last]) if *last % format.elements as i64 != 0 => Err(PassError::at(
+            op,
+            format!(
+                "a tile of extent {last} is not made of whole blocks of {}, which have {}",
+                format.name, format.elements
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn bind_type<'c>(

@@ -208,6 +208,15 @@ LogicalResult DecodeOp::verify() {
   return verifyTile(*this, to);
 }
 
+LogicalResult QuantizeOp::verify() {
+  RankedTensorType from = getInput().getType(), to = getResult().getType();
+  if (!from.getElementType().isF32())
+    return emitOpError() << "takes f32, not " << from.getElementType();
+  if (!llvm::isa<BlockType>(to.getElementType()) || dimsOf(from) != dimsOf(to))
+    return emitOpError() << "of " << from << " gives blocks in the same shape, not " << to;
+  return verifyTile(*this, to);
+}
+
 LogicalResult DotOp::verify() {
   RankedTensorType lhs = getLhs().getType(), rhs = getRhs().getType(), acc = getAcc().getType();
   if (lhs.getRank() != 2 || rhs.getRank() != 2 || acc.getRank() != 2)
@@ -220,6 +229,13 @@ LogicalResult DotOp::verify() {
     return emitOpError() << "gives " << text(a[0]) << "x" << text(b[n]) << ", not " << acc;
   if (!acc.getElementType().isFloat() && !acc.getElementType().isSignlessInteger())
     return emitOpError() << "cannot accumulate in " << acc.getElementType();
+  bool left = llvm::isa<BlockType>(lhs.getElementType()), right = llvm::isa<BlockType>(rhs.getElementType());
+  if (left != right)
+    return emitOpError() << "takes blocks on both sides or on neither, got " << lhs << " and " << rhs;
+  if (left && !getTransposed())
+    return emitOpError("of blocks is transposed: they lie along the inner axis of both sides");
+  if (left && !acc.getElementType().isF32())
+    return emitOpError() << "of blocks accumulates in f32, not in " << acc.getElementType();
   if (!getValid().empty() && getValid().size() != 3)
     return emitOpError() << "takes 3 valid extents (m, n, k), got " << getValid().size();
   return verifyTile(*this, acc);

@@ -219,6 +219,18 @@ def Phobos_DecodeOp : Phobos_Op<"decode", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Phobos_QuantizeOp : Phobos_Op<"quantize", [Pure]> {
+  let summary = "a tile of f32 in a block format of activations";
+  let description = [{
+    The blocks lie along the last axis, whose extent is a multiple of their elements. A
+    lane that is not valid counts as 0 in its block; the result is as valid as the input.
+  }];
+  let arguments = (ins Tile:$input);
+  let results = (outs Tile:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Computing
 //===----------------------------------------------------------------------===//
@@ -227,7 +239,9 @@ def Phobos_DotOp : Phobos_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
   let summary = "acc + lhs * rhs (rhs transposed when `transposed` is set)";
   let description = [{
     `lhs` is [M, K], `rhs` [K, N] or, transposed, [N, K]; `acc` and the result are
-    [M, N]. `valid` is (m, n, k): lanes of k beyond it count as zero.
+    [M, N]. `valid` is (m, n, k): lanes of k beyond it count as zero. Blocks stand on
+    both sides or on neither: activations on the left and weights on the right, whose
+    integer codes are multiplied; any other tile of blocks is decoded first.
   }];
   let arguments = (ins Tile:$lhs, Tile:$rhs, Tile:$acc, Variadic<Index>:$valid, UnitAttr:$transposed);
   let results = (outs Tile:$result);

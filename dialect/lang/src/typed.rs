@@ -207,7 +207,8 @@ pub enum Type {
 /// The type of a tile; rank 1 to 4.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TileType {
-    /// The element: a block format only for loads, `Dot` operands and `Decode`.
+    /// The element: a block format only for loads, `Quantize`, `let` variables of these,
+    /// `Dot` operands, `Decode`, and stores of formats of activations.
     pub element: Element,
     /// The extents, outermost first.
     pub dims: Vec<Dim>,
@@ -451,6 +452,9 @@ pub enum ExprKind {
     Cast(Box<Expr>),
     /// A tile of a block format as `f32`, exact.
     Decode(Box<Expr>),
+    /// A tile of `f32` in the format of activations of this node's type, dims unchanged;
+    /// the last extent is whole blocks.
+    Quantize(Box<Expr>),
     /// The operand stretched to this node's dims: a scalar, or a tile whose axes
     /// align with the trailing axes of the result and are equal to them or 1.
     Broadcast(Box<Expr>),
@@ -474,7 +478,8 @@ pub enum ExprKind {
         slice: Vec<AxisIndex>,
     },
     /// `dot(a, b)` of [M, K] and [K, N], or `dot_t(a, b)` of [M, K] and [N, K]; the
-    /// result [M, N] has the accumulator's type. `rhs` may be a block-format tile.
+    /// result [M, N] has the accumulator's type. Of `dot_t`, `rhs` may be a tile of a block
+    /// format, and `lhs` then one of a format of activations.
     Dot {
         /// The left operand.
         lhs: Box<Expr>,

@@ -29,6 +29,7 @@ impl Expr {
             | ExprKind::Math { operand, .. }
             | ExprKind::Cast(operand)
             | ExprKind::Decode(operand)
+            | ExprKind::Quantize(operand)
             | ExprKind::Broadcast(operand)
             | ExprKind::Reduce { operand, .. }
             | ExprKind::ArgReduce { operand, .. }

@@ -59,7 +59,7 @@ fn run(text: &str) -> usize {
     assert_eq!(module.broken, check::has_errors(&diagnostics));
     let names: Vec<String> = check::kernels(&module).map(|kernel| kernel.name.name.clone()).collect();
     for name in names.iter().take(4) {
-        for element in ["f32", "q8_0"] {
+        for element in ["f32", "q8_0", "q8_1"] {
             let kernel = check::kernels(&module).find(|kernel| kernel.name.name == *name).unwrap();
             let bindings: BTreeMap<String, Element> = kernel
                 .generics
@@ -248,7 +248,7 @@ fn deep_nesting_is_a_diagnostic() {
     }
     let source = SourceFile::new("k.ph", &wrap(&format!("X[0] = {tree}")));
     assert_eq!(parse(&source).1, []);
-    assert_eq!(run(source.text()), 2);
+    assert_eq!(run(source.text()), 3);
 }
 
 #[test]
@@ -298,6 +298,8 @@ const WORDS: &[&str] = &[
     "i32",
     "i8",
     "q8_0",
+    "q8_1",
+    "quantize",
     "format",
     "dtype",
     "where",

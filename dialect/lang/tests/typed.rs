@@ -4,9 +4,9 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use phobos_artifact::Element;
+use phobos_artifact::{Access, Contract, Element};
 use phobos_lang::{
-    SourceFile, check, parse,
+    Code, SourceFile, check, parse,
     typed::{AxisIndex, Block, Expr, ExprKind, Kernel, StmtKind, Type, VarId},
 };
 
@@ -68,6 +68,7 @@ fn show(kernel: &Kernel, expr: &Expr) -> String {
         ExprKind::Math { op, .. } => format!("{op:?}({operands})"),
         ExprKind::Cast(_) => format!("({operands} as {})", expr.ty),
         ExprKind::Decode(_) => format!("decode({operands})"),
+        ExprKind::Quantize(_) => format!("quantize({operands}): {}", expr.ty),
         ExprKind::Broadcast(_) => format!("({operands} to {})", expr.ty),
         ExprKind::Load { tensor, slice, fill } => {
             let fill = fill.iter().map(|fill| format!(" else {}", show(kernel, fill))).collect::<String>();
@@ -285,6 +286,73 @@ fn dots() {
     );
     assert_eq!(last("let d = f16(w)"), "let d.3 = (decode(w.2) as tile<f16>[16, 32])");
     assert_eq!(last("let d = f32(x)"), "let d.3 = x.0");
+}
+
+#[test]
+fn quantised_tiles() {
+    let tiles = "let x = X[0 :+ T, 0 :+ 64]\nlet w = W[0 :+ 16, 0 :+ 64]\n";
+    let last =
+        |text: &str| body(&format!("{tiles}{text}")).trim().lines().last().unwrap_or_default().to_owned();
+    assert_eq!(last("let q = quantize(x, q16_1)"), "let q.2 = quantize(x.0): tile<q16_1>[T, 64]");
+    // A plain cast, which is nothing from f32 to f32.
+    assert_eq!(last("let q = quantize(x, f32)"), "let q.2 = x.0");
+    assert_eq!(last("let q = quantize(x, bf16)"), "let q.2 = (x.0 as tile<bf16>[T, 64])");
+    // Neither side of a product of codes is decoded; anything else decodes first.
+    assert_eq!(
+        last("let d = dot_t(quantize(x, q8_1), w)"),
+        "let d.2 = dot_t:Operands(quantize(x.0): tile<q8_1>[T, 64], w.1): tile<f32>[T, 16]"
+    );
+    assert_eq!(
+        last("let d = dot_t(f32(quantize(x, q8_1)), w)"),
+        "let d.2 = dot_t:Operands(decode(quantize(x.0): tile<q8_1>[T, 64]), w.1): tile<f32>[T, 16]"
+    );
+    assert_eq!(last("let d = dot_t(w, x)"), "let d.2 = dot_t:Operands(decode(w.1), x.0): tile<f32>[16, T]");
+    assert_eq!(
+        last("let f = f16(quantize(x, q8_1))"),
+        "let f.2 = (decode(quantize(x.0): tile<q8_1>[T, 64]) as tile<f16>[T, 64])"
+    );
+}
+
+/// One source for quantised activations and for plain ones.
+#[test]
+fn kernels_are_generic_over_activations() {
+    let text = "@autotune(T in [32, 48, 64])
+kernel k[A: format](X: tensor<f32>[N, K], Y: tensor<A>[N, K], Z: tensor<A>[N, T]) {
+  let n = program_id(0)
+  Y[n, :] = quantize(X[n, :], A)
+  Z[n, :] = quantize(X[n, 0 :+ T], A)
+}";
+    let multiple = |kernel: &Kernel| kernel.param_multiples.iter().map(|m| m.of).collect::<Vec<_>>();
+    for format in ["q8_1", "q16_1"] {
+        let kernel = kernel(text, &[("A", format)]);
+        assert_eq!(kernel.contracts, [Contract::Multiple { dim: "K".into(), of: 32 }]);
+        assert_eq!(multiple(&kernel), [32]);
+        assert!(kernel.required_dims.contains("K"));
+        assert_eq!(kernel.tensors[1].access, Access::Write);
+    }
+    for float in ["f32", "f16", "bf16"] {
+        let kernel = kernel(text, &[("A", float)]);
+        assert!(kernel.contracts.is_empty() && kernel.param_multiples.is_empty());
+    }
+}
+
+/// The promises that make a named extent whole blocks: `@aligned`, and weights beside it.
+#[test]
+fn named_extents_of_quantised_tiles() {
+    let of = |head: &str, element: &str| {
+        let text = format!(
+            "{head}kernel k(X: tensor<f32>[N, K], W: tensor<{element}>[M, K], Y: tensor<f32>[N, K]) {{
+  Y[program_id(0), :] = f32(quantize(X[program_id(0), :], q8_1))
+}}"
+        );
+        let source = SourceFile::new("k.ph", &text);
+        let checked = check(&parse(&source).0, "k", &BTreeMap::new());
+        checked.diagnostics.iter().map(|d| d.code).collect::<Vec<_>>()
+    };
+    assert_eq!(of("", "f32"), [Code::BlockAlignment]);
+    assert_eq!(of("@aligned(K = 16)\n", "f32"), [Code::BlockAlignment]);
+    assert_eq!(of("@aligned(K = 96)\n", "f32"), []);
+    assert_eq!(of("", "q4_k"), []);
 }
 
 #[test]

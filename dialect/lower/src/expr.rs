@@ -81,6 +81,10 @@ impl<'c> Lowering<'c, '_> {
                 let value = self.expr(operand)?;
                 Ok(self.builder.value("phobos.decode", &[value], ty, &[])?)
             }
+            ExprKind::Quantize(operand) => {
+                let value = self.expr(operand)?;
+                Ok(self.builder.value("phobos.quantize", &[value], ty, &[])?)
+            }
             ExprKind::Broadcast(operand) => {
                 let value = self.expr(operand)?;
                 let name = if matches!(operand.ty, typed::Type::Tile(_)) {
@@ -268,7 +272,12 @@ impl<'c> Lowering<'c, '_> {
         };
         let outer = self.builder;
         self.builder = self.at(dot.span);
-        let (a, b) = (self.decoded(lhs)?, self.decoded(rhs)?);
+        // Blocks on the left are activations, whose codes meet those of the weights: the
+        // checker has decoded any others.
+        let (a, b) = match is_block(&lhs.ty) {
+            true => (self.expr(lhs)?, self.expr(rhs)?),
+            false => (self.decoded(lhs)?, self.decoded(rhs)?),
+        };
         let mut attributes = vec![];
         if *transposed {
             attributes.push(("transposed", self.builder.unit_attribute()));
@@ -345,6 +354,10 @@ fn element_of<'c>(value: Val<'c>) -> Result<Type<'c>> {
     Tile::from_type(value.r#type())
         .map(|tile| tile.element)
         .ok_or_else(|| LowerError::Internal("a slice of a scalar".into()))
+}
+
+fn is_block(ty: &typed::Type) -> bool {
+    matches!(ty, typed::Type::Tile(typed::TileType { element: Element::Block(_), .. }))
 }
 
 /// The scalar type that decides an operation's meaning; `None` for index.

@@ -211,7 +211,7 @@ impl<'m, 'c> Partial<'m, 'c> {
                     }
                     flags
                 }
-                "phobos.scan" | "phobos.decode" => self.of(operands[0]),
+                "phobos.scan" | "phobos.decode" | "phobos.quantize" => self.of(operands[0]),
                 "phobos.insert" => self.of(operands[1]),
                 // Any axis of the slice may end where the tile's validity does.
                 "phobos.extract" => vec![true; self.of(operands[0]).len()],

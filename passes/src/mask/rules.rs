@@ -18,7 +18,7 @@ impl<'c> Mask<'c> {
             "phobos.broadcast" => self.broadcast(op),
             "phobos.reshape" => self.reshape(op),
             "phobos.transpose" => self.transpose(op),
-            "phobos.decode" => {
+            "phobos.decode" | "phobos.quantize" => {
                 let extents = self.of(operand(op, 0)?);
                 self.set(result(op)?, extents);
                 Ok(())

@@ -7,6 +7,7 @@ use phobos_artifact::{DType, Element};
 
 use super::{
     Checker,
+    builtin::is_activation,
     operand::{Kind, Operand},
     show::Dims,
 };
@@ -234,8 +235,18 @@ impl Checker<'_> {
             if code == Code::TypeMismatch {
                 let label = format!("{} where {} is expected", b.name(), a.map_or("", Kind::name));
                 diagnostic = diagnostic.label(label);
-                if let (Some(Kind::Scalar(dtype)), false) = (a, b.is_bool()) {
-                    diagnostic = diagnostic.help(format!("write a cast: `{dtype}({named})`"));
+                match a {
+                    Some(Kind::Scalar(dtype)) if !b.is_bool() => {
+                        diagnostic = diagnostic.help(format!("write a cast: `{dtype}({named})`"));
+                    }
+                    Some(Kind::Block(format)) if is_activation(format) => {
+                        let value = match b {
+                            Kind::Scalar(DType::F32) => named.clone(),
+                            _ => format!("f32({named})"),
+                        };
+                        diagnostic = diagnostic.help(format!("write `quantize({value}, {})`", format.name));
+                    }
+                    _ => {}
                 }
             }
             checker.fail(diagnostic)
@@ -258,6 +269,10 @@ impl Checker<'_> {
                 None => mismatch(self, Code::ShapeMismatch),
             },
             (None, Some(dims)) => Some(stretch(cast(expr, to), dims)),
+            // Blocks do not stretch.
+            (Some(from), Some(dims)) if matches!(to, Kind::Block(_)) && from != dims => {
+                mismatch(self, Code::ShapeMismatch)
+            }
             (Some(from), Some(dims)) => match broadcast_dims(from, dims) {
                 Ok(together) if together == dims => Some(stretch(expr, dims)),
                 _ => mismatch(self, Code::ShapeMismatch),

@@ -21,7 +21,7 @@ mod statement;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use phobos_artifact::{Access, Contract, DType, Element};
+use phobos_artifact::{Access, Contract, DType, Element, format};
 
 pub use builtin::{BUILTINS, BuiltinInfo};
 
@@ -419,7 +419,8 @@ impl<'a> Checker<'a> {
             return Some(element);
         }
         let known = DType::ALL.iter().map(|dtype| dtype.name());
-        let known = known.chain(phobos_artifact::format::ALL.iter().map(|format| format.name));
+        let known = known.chain(format::ALL.iter().map(|format| format.name));
+        let known = known.chain(format::ACTIVATIONS.iter().map(|format| format.name));
         let known: Vec<&str> = known.chain(generics.keys().map(String::as_str)).collect();
         let help = match nearest(&name.name, known.iter().copied()) {
             Some(meant) => format!("did you mean `{meant}`?"),

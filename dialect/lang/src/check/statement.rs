@@ -6,6 +6,7 @@ use phobos_artifact::{DType, Element};
 
 use super::{
     Binding, Body, Checker, VarFacts,
+    builtin::is_activation,
     expr::binary_op,
     grid::Update,
     operand::{Kind, Operand},
@@ -72,6 +73,7 @@ impl Checker<'_> {
             }
             SourceStmt::Var { name, ty, value: Some(value) } => {
                 let value = self.initial(name, ty.as_ref(), value)?;
+                self.changeable(name, &value.ty)?;
                 let programs = self.programs_of(&value);
                 let var = self.declare(name, value.ty.clone(), VarKind::Var);
                 self.set_facts(var, VarFacts { programs, ..VarFacts::default() });
@@ -82,6 +84,7 @@ impl Checker<'_> {
                     self.bind_name(name, Binding::Broken);
                     return None;
                 };
+                self.changeable(name, &ty)?;
                 let var = self.declare(name, ty, VarKind::Var);
                 self.undefined.insert(var);
                 Some(StmtKind::VarInit { var, value: None })
@@ -104,6 +107,17 @@ impl Checker<'_> {
             SourceStmt::Expr(expr) => self.effect(expr),
             SourceStmt::Error => None,
         }
+    }
+
+    /// Checks that a `var` can have this type; binds its name as broken when not.
+    fn changeable(&mut self, name: &tree::Ident, ty: &Type) -> Option<()> {
+        let Some(Kind::Block(format)) = Kind::of(ty) else { return Some(()) };
+        self.bind_name(name, Binding::Broken);
+        let message = format!("a `var` of {} blocks", format.name);
+        self.fail(
+            Diagnostic::error(Code::NotYet, name.span, message)
+                .help("blocks do not change: bind them with `let`, or decode them: `f32(x)`"),
+        )
     }
 
     fn set_facts(&mut self, var: VarId, facts: VarFacts) {
@@ -365,10 +379,19 @@ impl Checker<'_> {
         }
         let new = self.operand(value);
         if let Element::Block(format) = element {
-            let message = format!("a store to a tensor of {} blocks", format.name);
-            return self.fail(
-                Diagnostic::error(Code::NotYet, span, message).help("quantise on the host, or store f16"),
-            );
+            if !is_activation(format) {
+                let message = format!("a store to a tensor of {} blocks", format.name);
+                return self.fail(
+                    Diagnostic::error(Code::NotYet, span, message).help("quantise on the host, or store f16"),
+                );
+            }
+            if let Some(op) = op {
+                let message = format!("`{}=` into a tensor of {} blocks", op.symbol(), format.name);
+                return self.fail(
+                    Diagnostic::error(Code::TypeMismatch, span, message)
+                        .help(format!("compute in f32 and store `quantize(x, {})`", format.name)),
+                );
+            }
         }
         let slice = slice?;
         if op.is_some() {

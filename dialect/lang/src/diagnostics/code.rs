@@ -112,9 +112,10 @@ codes! {
     SpanNotStatic = 31, "slice span is not static",
         "The length of a slice `a : b` must be a static extent whatever the variables hold, as in `k : k + 8`. Write \
          `a :+ n` with a static n and let the masks handle the edge.";
-    BlockAlignment = 32, "slice is not made of whole blocks",
-        "The last axis of a tensor of a block format is sliced in whole blocks: start and length are provable multiples \
-         of the block's elements. Parameters that must be multiples are recorded and checked.";
+    BlockAlignment = 32, "not made of whole blocks",
+        "The last axis of a tensor of a block format is sliced in whole blocks, and the last axis of what \
+         `quantize` takes is whole blocks: start and length are provable multiples of the block's elements. Parameters that must be \
+         multiples are recorded and checked.";
     BadElse = 33, "`else` without a slice",
         "`A[...] else v` gives the value of elements outside the tensor A. It stands behind a slice of a tensor and v \
          is a scalar.";

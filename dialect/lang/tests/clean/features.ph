@@ -104,3 +104,21 @@ kernel bound(X: tensor<f32>[N, D], Y: tensor<f32>[N, 2, D]) {
   Y[program_id(0), 0, :] = x
   Y[program_id(0), 1, 0 :+ D] = x / f32(D)
 }
+// -----
+// Quantised activations: stored, decoded, and multiplied with weights.
+@autotune(TM in [1, 4], TN in [16], TK in [64])
+kernel quantised[A: format, F: format](X: tensor<A>[M, K], V: tensor<f32>[M, K], W: tensor<F>[N, K], Q: tensor<q8_1>[M, K],
+                                       Y: tensor<f32>[M, N]) {
+  let m = program_id(0) * TM
+  let n = program_id(1) * TN
+  var acc: tile<f32>[TM, TN] = 0.0
+  for k in range(0, K, TK) {
+    let q = quantize(V[m :+ TM, k :+ TK] * 2.0, q16_1)
+    acc += dot_t(f32(q), W[n :+ TN, k :+ TK])
+    acc += dot_t(quantize(V[m :+ TM, k :+ TK], A), W[n :+ TN, k :+ TK]) + dot_t(X[m :+ TM, k :+ TK], W[n :+ TN, k :+ TK])
+    acc += dot_t(quantize(V[m :+ TM, k :+ TK], bf16), W[n :+ TN, k :+ TK])
+    Q[m :+ TM, k :+ TK] = quantize(V[m :+ TM, k :+ TK], q8_1)
+  }
+  Q[m, :] = quantize(f32(Q[m, :]), q8_1)
+  Y[m :+ TM, n :+ TN] = acc
+}

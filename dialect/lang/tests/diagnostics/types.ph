@@ -146,8 +146,6 @@ kernel k(A: tensor<f32>[M, K], I: tensor<i32>[M]) {
 //                  help: `reshape(x, [1, n])` adds an axis
   print(1)
 // ^^^^^^^^ PH0060: `print` is not available yet
-  let w = quantize(A[0 :+ 4, 0 :+ 4], 1)
-//        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ PH0060: `quantize` is not available yet
   let z = A[0, 0][0]
 //        ^^^^^^^^^^ PH0025: f32 has no axes to slice
   let y = dot(A[0 :+ 4, 0 :+ 4], 3)

@@ -1,16 +1,17 @@
 //! Matrix products.
 
-use phobos_artifact::DType;
+use phobos_artifact::{DType, format::Format};
 
 use super::{
     super::{
         Checker, convert,
         operand::{Kind, Operand},
     },
-    Argument, Call, decoded,
+    Argument, Call, decoded, is_activation,
 };
 use crate::{
     diagnostics::{Code, Diagnostic},
+    span::Span,
     tree::{Arg, ExprKind as Source},
     typed::{Expr, ExprKind, Precision},
 };
@@ -56,7 +57,11 @@ impl Checker<'_> {
     pub(super) fn dot(&mut self, lhs: Expr, rhs: Expr, transposed: bool, call: &Call<'_>) -> Option<Expr> {
         let Call { span, precision, accumulator, .. } = *call;
         let name = call.info.name;
-        let lhs = decoded(lhs);
+        let integers = transposed && is_product_of_codes(&lhs, &rhs);
+        if !integers {
+            self.no_activations(name, &lhs, &rhs, span)?;
+        }
+        let lhs = if integers { lhs } else { decoded(lhs) };
         // A block format runs along the last axis: the inner one of `dot_t` only.
         let rhs = if transposed { rhs } else { decoded(rhs) };
         let (left, right) = (self.rank_two(name, &lhs), self.rank_two(name, &rhs));
@@ -83,6 +88,7 @@ impl Checker<'_> {
                 .label(format!("{} and {}", a.name(), b.name()));
         let (lhs, rhs, result) = match (a, b) {
             (Kind::Scalar(x), Kind::Block(_)) if x.is_float() && x != DType::F64 => (lhs, rhs, DType::F32),
+            (Kind::Block(_), Kind::Block(_)) => (lhs, rhs, DType::F32),
             (Kind::Scalar(x), Kind::Scalar(y)) if x.is_float() && y.is_float() => {
                 let common = if x == y {
                     x
@@ -121,4 +127,33 @@ impl Checker<'_> {
         let kind = ExprKind::Dot { lhs: Box::new(lhs), rhs: Box::new(rhs), transposed, precision };
         Some(Expr { kind, ty, span })
     }
+
+    /// Checks that no operand is of a format of activations, which serve one kind of
+    /// product alone.
+    fn no_activations(&mut self, name: &str, lhs: &Expr, rhs: &Expr, span: Span) -> Option<()> {
+        let Some(format) = activation_of(lhs).or(activation_of(rhs)) else { return Some(()) };
+        let (a, b) = (Kind::of(&lhs.ty)?, Kind::of(&rhs.ty)?);
+        self.fail(
+            Diagnostic::error(Code::TypeMismatch, span, format!("`{name}` of {} and {}", lhs.ty, rhs.ty))
+                .label(format!("{} and {}", a.name(), b.name()))
+                .help(format!(
+                    "decode the {} tile with `f32(x)`; as it is it meets blocks of weights: `dot_t(x, w)`",
+                    format.name
+                )),
+        )
+    }
+}
+
+/// The format of activations of a tile's element.
+fn activation_of(tile: &Expr) -> Option<&'static Format> {
+    match Kind::of(&tile.ty) {
+        Some(Kind::Block(format)) if is_activation(format) => Some(format),
+        _ => None,
+    }
+}
+
+/// Whether a `dot_t` multiplies codes: activations by weights, neither decoded.
+fn is_product_of_codes(lhs: &Expr, rhs: &Expr) -> bool {
+    let weights = matches!(Kind::of(&rhs.ty), Some(Kind::Block(format)) if !is_activation(format));
+    weights && activation_of(lhs).is_some()
 }

@@ -2,10 +2,12 @@
 
 mod dot;
 mod effect;
+mod quantize;
 mod table;
 
 use phobos_artifact::{DType, Element};
 
+pub(super) use quantize::is_activation;
 pub(super) use table::is_known;
 pub use table::{BUILTINS, BuiltinInfo};
 use table::{Builtin, is_cast};
@@ -79,6 +81,8 @@ impl Checker<'_> {
                 let value = self.atomic_add(args, span)?;
                 return Some(Operand::Expr(self.hoist("atomic_add", value)));
             }
+            // Its second argument is no value.
+            Builtin::Quantize => return self.quantize(args, span),
             Builtin::Statement => {
                 let message = format!("`{name}` has no value");
                 return self.fail(
@@ -203,7 +207,7 @@ impl Checker<'_> {
                 let axis = self.axis_of(second?, &ty)?;
                 Expr { kind: ExprKind::Iota { axis }, ty, span }
             }
-            Builtin::Statement | Builtin::AtomicAdd | Builtin::NotYet => return None,
+            Builtin::Statement | Builtin::AtomicAdd | Builtin::Quantize | Builtin::NotYet => return None,
         };
         Some(Operand::Expr(expr))
     }
@@ -503,10 +507,11 @@ impl Checker<'_> {
             Element::Scalar(dtype) => dtype,
             Element::Block(format) => {
                 let message = format!("a cast to {} blocks", format.name);
-                return self.fail(
-                    Diagnostic::error(Code::NotYet, span, message)
-                        .help("cast to f32 or f16, or quantise on the host"),
-                );
+                let help = match is_activation(format) {
+                    true => format!("write `quantize(x, {})`", callee.name),
+                    false => "cast to f32 or f16, or quantise on the host".to_owned(),
+                };
+                return self.fail(Diagnostic::error(Code::NotYet, span, message).help(help));
             }
         };
         let kind = Kind::Scalar(target);

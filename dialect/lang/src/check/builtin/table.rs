@@ -40,6 +40,7 @@ pub(super) enum Builtin {
     Reshape,
     Broadcast,
     Iota,
+    Quantize,
     AtomicAdd,
     /// A statement and not a value.
     Statement,
@@ -87,7 +88,7 @@ pub const BUILTINS: &[BuiltinInfo] = &[
         Builtin::Dot { transposed: true },
         (2, 2),
         "(a: tile[M, K], b: tile[N, K], precision = tf32 | tf32x3 | f16) -> tile[M, N]",
-        "Matrix product with b transposed; b may be a tile of a block format.",
+        "Matrix product with b transposed; b may be a tile of a block format, and a then one of q8_1 or q16_1.",
     ),
     math("exp", MathOp::Exp, "e to the x."),
     math("exp2", MathOp::Exp2, "2 to the x."),
@@ -209,6 +210,13 @@ pub const BUILTINS: &[BuiltinInfo] = &[
         "The position along an axis.",
     ),
     entry(
+        "quantize",
+        Builtin::Quantize,
+        (2, 2),
+        "(x: tile<f32>, F) -> tile<F>",
+        "Rounds to a format of activations, q8_1 or q16_1; to f32, f16 and bf16 it is the cast.",
+    ),
+    entry(
         "atomic_add",
         Builtin::AtomicAdd,
         (3, 9),
@@ -230,13 +238,6 @@ pub const BUILTINS: &[BuiltinInfo] = &[
         "Stops the launch with the text in debug builds when c does not hold.",
     ),
     entry("print", Builtin::NotYet, (0, 9), "(...)", "Prints values in debug builds."),
-    entry(
-        "quantize",
-        Builtin::NotYet,
-        (2, 2),
-        "(x: tile<f32>, format) -> tile<format>",
-        "Rounds to a block format.",
-    ),
     entry(
         "qdot_t",
         Builtin::NotYet,
