@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Once};
 
 use phobos_artifact::{
-    Artifact, Chip, CompileRequest, Image, ImageKind, IndexBits,
+    Artifact, Chip, CompileRequest, Contract, Image, ImageKind, IndexBits,
     frame::{CompileFailure, FailureKind},
 };
 use phobos_codegen::{CodegenError, FileKind, Translated, link};
@@ -239,6 +239,17 @@ fn bindings(
             )));
         }
         values.insert(name.clone(), *value);
+    }
+    for contract in &kernel.contracts {
+        if let Contract::Multiple { dim, of } = contract
+            && let Some(value) = values.get(dim)
+            && value % of != 0
+        {
+            return Err(Failure::user(format!(
+                "--dim {dim}={value}: kernel `{}` needs a multiple of {of}",
+                kernel.name
+            )));
+        }
     }
     if let Some(missing) = kernel.required_dims.iter().find(|name| !values.contains_key(*name)) {
         return Err(Failure::user(format!(

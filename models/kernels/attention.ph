@@ -2,11 +2,11 @@
 // arXiv:2205.14135). Query row n stands at position pos + n; query head h reads
 // key/value head h / (H / G). It sees the last `window` positions, its own among them
 // (Beltagy et al. 2020, arXiv:2004.05150); the greatest i32 stands for all.
-//   Q [N, H, D], K and V [S, G, D] -> O [N, H, D]
+//   Q [N, H, D], K and V [S, G, D] -> O [N, E], where E is H D
 @autotune(TILE_Q in [1, 16, 32], TILE_S in [64])
 @grid(ceil(N / TILE_Q), H)
-kernel attention[T: dtype](Q: tensor<f32>[N, H, D], K: tensor<T>[S, G, D], V: tensor<T>[S, G, D],
-                           O: tensor<f32>[N, H, D], pos: i32, window: i32, scale: f32) {
+kernel attention[T: dtype, B: format](Q: tensor<f32>[N, H, D], K: tensor<T>[S, G, D], V: tensor<T>[S, G, D],
+                                      O: tensor<B>[N, E], pos: i32, window: i32, scale: f32) {
   let first = program_id(0) * TILE_Q
   let h = program_id(1)
   let g = h / (H / G)
@@ -29,7 +29,7 @@ kernel attention[T: dtype](Q: tensor<f32>[N, H, D], K: tensor<T>[S, G, D], V: te
     acc = acc * keep + dot(p, f32(V[s :+ TILE_S, g, :]))
     m = m_new
   }
-  O[first :+ TILE_Q, h, :] = acc / l
+  O[first :+ TILE_Q, h * D :+ D] = quantize(acc / l, B)
 }
 
 // One query row at position pos: the R query heads of a key/value head go over its cache
@@ -37,8 +37,9 @@ kernel attention[T: dtype](Q: tensor<f32>[N, H, D], K: tensor<T>[S, G, D], V: te
 //   Q [1, G, R, D], K and V [S, G, D] -> O [1, G, R, D]
 @autotune(TILE_S in [64])
 @grid(G)
-kernel attention_one[T: dtype](Q: tensor<f32>[1, G, R, D], K: tensor<T>[S, G, D], V: tensor<T>[S, G, D],
-                               O: tensor<f32>[1, G, R, D], pos: i32, window: i32, scale: f32) {
+kernel attention_one[T: dtype, B: format](Q: tensor<f32>[1, G, R, D], K: tensor<T>[S, G, D],
+                                          V: tensor<T>[S, G, D], O: tensor<B>[1, G, R, D],
+                                          pos: i32, window: i32, scale: f32) {
   let g = program_id(0)
   let q = Q[0, g, :, :] * scale
 
@@ -56,5 +57,5 @@ kernel attention_one[T: dtype](Q: tensor<f32>[1, G, R, D], K: tensor<T>[S, G, D]
     acc = acc * keep + dot(p, f32(V[s :+ TILE_S, g, :]))
     m = m_new
   }
-  O[0, g, :, :] = acc / l
+  O[0, g, :, :] = quantize(acc / l, B)
 }

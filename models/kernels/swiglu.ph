@@ -2,8 +2,8 @@
 // product times another, in one pass over X.
 //   X [M, K], Gate and Up [N, K] -> Y [M, N]
 @autotune(TILE_M in [1, 4, 16, 64], TILE_N in [16, 32, 64], TILE_K in [256, 512, 4096])
-kernel swiglu[F: format, G: format](X: tensor<f32>[M, K], Gate: tensor<F>[N, K], Up: tensor<G>[N, K],
-                                    Y: tensor<f32>[M, N]) {
+kernel swiglu[A: format, F: format, G: format, B: format](X: tensor<A>[M, K], Gate: tensor<F>[N, K],
+                                                          Up: tensor<G>[N, K], Y: tensor<B>[M, N]) {
   let m = program_id(1) * TILE_M
   let n = program_id(0) * TILE_N
   var gate: tile<f32>[TILE_M, TILE_N] = 0.0
@@ -13,5 +13,5 @@ kernel swiglu[F: format, G: format](X: tensor<f32>[M, K], Gate: tensor<F>[N, K],
     gate += dot_t(x, Gate[n :+ TILE_N, k :+ TILE_K])
     up += dot_t(x, Up[n :+ TILE_N, k :+ TILE_K])
   }
-  Y[m :+ TILE_M, n :+ TILE_N] = silu(gate) * up
+  Y[m :+ TILE_M, n :+ TILE_N] = quantize(silu(gate) * up, B)
 }

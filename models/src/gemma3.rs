@@ -22,8 +22,8 @@ use phobos_gguf::GgufFile;
 use crate::{
     Architecture, Model, ModelError, RopeConfig, Settings,
     config::{Dims, Keys},
-    kernels::{KernelSet, Role, RoleSet, Rows},
-    ops::{Angles, Attention, Embedding, GatedUnit, Linear, NormRope, RmsNorm, Softcap, StoreValues},
+    kernels::{KernelSet, Precision, Role, RoleSet, Rows},
+    ops::{Angles, Attention, Embedding, GatedUnit, Input, Linear, NormRope, Qkv, RmsNorm, Softcap},
     sequence::{Batch, Cache, Graph, Placement},
     weights::{Catalogue, Weight},
 };
@@ -207,38 +207,67 @@ impl Weights {
         let (head, cache, pairs) = (c.head, settings.kv, c.head / 2);
         let mut roles = RoleSet::default();
         roles.add(Role::Embed { table: self.token_embd.element, width: c.width });
-        roles.add(Role::RmsNorm { width: c.width });
-        roles.add(Role::NormRope { pairs });
-        roles.add(Role::NormRopeStore { pairs, cache });
-        roles.add(Role::StoreValues { width: c.keys(), cache });
-        roles.add(Role::AttentionOne { head, group: c.heads / c.kv_heads, cache });
-        if settings.chunk > 1 {
-            roles.add(Role::Attention { head, cache });
-        }
+        roles.add(Role::NormRope { pairs, cache });
         roles.add(Role::RmsNormAdd { width: c.width });
-        for rows in Rows::up_to(settings.chunk) {
-            for layer in &self.layers {
-                for weight in layer.matrices() {
-                    roles.add(Role::Linear { weight: weight.element, rows: *rows });
+        for layer in &self.layers {
+            let precisions = layer.precisions(c, settings);
+            let [attn, out, ffn, down] = precisions;
+            for precision in [attn, ffn] {
+                for to in precision.elements(settings.chunk) {
+                    roles.add(Role::RmsNorm { width: c.width, to });
                 }
-                let (gate, up) = (layer.ffn_gate.element, layer.ffn_up.element);
-                roles.add(Role::GeGlu { gate, up, rows: *rows });
+            }
+            for rows in Rows::up_to(settings.chunk) {
+                let (rows, to) = (*rows, out.element(*rows));
+                roles.add(match rows {
+                    Rows::One => Role::AttentionOne { head, group: c.heads / c.kv_heads, cache, to },
+                    _ => Role::Attention { head, cache, to },
+                });
+                let weights = [layer.attn_q.element, layer.attn_k.element, layer.attn_v.element];
+                roles.add(Role::Qkv { from: attn.element(rows), weights, cache, rows });
+                for (weight, precision) in [(&layer.attn_output, out), (&layer.ffn_down, down)] {
+                    let from = precision.element(rows);
+                    roles.add(Role::Linear { from, weight: weight.element, rows });
+                }
+                roles.add(layer.geglu(precisions, rows));
             }
         }
-        let output = self.output.as_ref().unwrap_or(&self.token_embd);
-        roles.add(Role::Linear { weight: output.element, rows: Rows::One });
+        let precision = self.output_precision(c, settings);
+        roles.add(Role::RmsNorm { width: c.width, to: precision.element(Rows::One) });
+        let (weight, from) = (self.output().element, precision.element(Rows::One));
+        roles.add(Role::Linear { from, weight, rows: Rows::One });
         if config.softcap.is_some() {
             roles.add(Role::Softcap);
         }
         roles
     }
+
+    fn output(&self) -> &Weight {
+        self.output.as_ref().unwrap_or(&self.token_embd)
+    }
+
+    fn output_precision(&self, c: &Dims, settings: &Settings) -> Precision {
+        Precision::of(settings, c.width, &[self.output().element])
+    }
 }
 
 impl LayerWeights {
-    /// The matrices that are multiplied by on their own.
-    fn matrices(&self) -> [&Weight; 5] {
-        let LayerWeights { attn_q, attn_k, attn_v, attn_output, ffn_down, .. } = self;
-        [attn_q, attn_k, attn_v, attn_output, ffn_down]
+    /// Of the inputs of the attention's first products, of its output, of the gated unit, and
+    /// of what leads back from it.
+    fn precisions(&self, c: &Dims, settings: &Settings) -> [Precision; 4] {
+        let attn = [&self.attn_q, &self.attn_k, &self.attn_v];
+        let ffn = [&self.ffn_gate, &self.ffn_up];
+        Precision::of_layer(settings, c, &attn, &self.attn_output, &ffn, &self.ffn_down)
+    }
+
+    fn geglu(&self, [_, _, ffn, down]: [Precision; 4], rows: Rows) -> Role {
+        Role::GeGlu {
+            from: ffn.element(rows),
+            to: down.element(rows),
+            gate: self.ffn_gate.element,
+            up: self.ffn_up.element,
+            rows,
+        }
     }
 }
 
@@ -268,49 +297,56 @@ impl Architecture for Gemma3File {
         let (config, c, w, largest) = (&self.config, &self.config.dims, &self.weights, self.settings.chunk);
         let (eps, cache) = (config.eps, self.settings.kv);
         let import = |weight: &Weight| weight.import(file, &*device);
-        let linear = |weight| Linear::new(kernels, import(weight)?, largest);
-        let norm = |weight| RmsNorm::new(kernels, import(weight)?, eps);
+        let linear = |weight, precision| Linear::new(kernels, import(weight)?, precision, largest);
+        let norm = |weight, precision: Precision, largest| {
+            RmsNorm::new(kernels, import(weight)?, eps, &precision.elements(largest))
+        };
         let adding = |weight| RmsNorm::adding(kernels, import(weight)?, eps);
-        let gated = |layer: &LayerWeights| {
+        let gated = |layer: &LayerWeights, precisions| {
             let (gate, up) = (import(&layer.ffn_gate)?, import(&layer.ffn_up)?);
-            GatedUnit::new(kernels, gate, up, largest, |gate, up, rows| Role::GeGlu { gate, up, rows })
+            GatedUnit::new(kernels, gate, up, largest, |rows| layer.geglu(precisions, rows))
+        };
+        let attention = |slides, precision| {
+            let window = config.sliding.as_ref().filter(|_| slides).map(|sliding| sliding.window);
+            Attention::new(kernels, c, cache, (precision, largest), config.scale, window)
         };
 
         let mut layers = Vec::with_capacity(w.layers.len());
         for (index, layer) in w.layers.iter().enumerate() {
+            let precisions = layer.precisions(c, &self.settings);
+            let [attn, out, ffn, down] = precisions;
+            let slides = config.slides(index);
+            let qkv = [import(&layer.attn_q)?, import(&layer.attn_k)?, import(&layer.attn_v)?];
+            let norms = (import(&layer.attn_q_norm)?, import(&layer.attn_k_norm)?);
             layers.push(Layer {
-                slides: config.slides(index),
-                attn_norm: norm(&layer.attn_norm)?,
-                q: linear(&layer.attn_q)?,
-                k: linear(&layer.attn_k)?,
-                v: linear(&layer.attn_v)?,
-                q_norm: NormRope::new(kernels, &import(&layer.attn_q_norm)?, eps)?,
-                k_norm: NormRope::storing(kernels, &import(&layer.attn_k_norm)?, eps, cache)?,
-                attn_output: linear(&layer.attn_output)?,
+                precisions,
+                slides,
+                attn_norm: norm(&layer.attn_norm, attn, largest)?,
+                qkv: Qkv::new(kernels, qkv, attn, cache, largest)?,
+                norm_rope: NormRope::new(kernels, &norms.0, &norms.1, eps, cache)?,
+                attention: attention(slides, out)?,
+                attn_output: linear(&layer.attn_output, out)?,
                 post_attention_norm: adding(&layer.post_attention_norm)?,
-                ffn_norm: norm(&layer.ffn_norm)?,
-                geglu: gated(layer)?,
-                down: linear(&layer.ffn_down)?,
+                ffn_norm: norm(&layer.ffn_norm, ffn, largest)?,
+                geglu: gated(layer, precisions)?,
+                down: linear(&layer.ffn_down, down)?,
                 post_ffw_norm: adding(&layer.post_ffw_norm)?,
             });
         }
-        let span = |rope: &RopeConfig, window| -> Result<Span, ModelError> {
-            Ok(Span {
-                angles: Angles::new(&*device, rope, c.head, self.context, None)?,
-                attention: Attention::new(kernels, c, cache, largest, config.scale, window)?,
-            })
-        };
+        let angles = |rope: &RopeConfig| Angles::new(&*device, rope, c.head, self.context, None);
         let sliding = config.sliding.as_ref();
         let table = import(&w.token_embd)?;
         let output = w.output.as_ref().map(import).transpose()?;
+        let output = output.unwrap_or_else(|| table.clone());
+        let precision = w.output_precision(c, &self.settings);
         Ok(Arc::new(Gemma3 {
-            output: Linear::new(kernels, output.unwrap_or_else(|| table.clone()), 1)?,
+            precision,
+            output: Linear::new(kernels, output, precision, 1)?,
             embed: Embedding::new(kernels, table, c.width, (c.width as f32).sqrt())?,
             layers,
-            full: span(&config.rope, None)?,
-            sliding: sliding.map(|sliding| span(&sliding.rope, Some(sliding.window))).transpose()?,
-            store_values: StoreValues::new(kernels, c.keys(), cache)?,
-            output_norm: norm(&w.output_norm)?,
+            full: angles(&config.rope)?,
+            sliding: sliding.map(|sliding| angles(&sliding.rope)).transpose()?,
+            output_norm: norm(&w.output_norm, precision, 1)?,
             softcap: config.softcap.map(|cap| Softcap::new(kernels, cap)).transpose()?,
             placement: Placement { device, dims: c.clone(), context: self.context, chunk: largest, cache },
         }))
@@ -322,28 +358,24 @@ struct Gemma3 {
     placement: Placement,
     embed: Embedding,
     layers: Vec<Layer>,
-    full: Span,
-    sliding: Option<Span>,
-    store_values: StoreValues,
+    /// Of layers that see all positions.
+    full: Angles,
+    /// Of layers that see a window.
+    sliding: Option<Angles>,
     output_norm: RmsNorm,
     output: Linear,
+    /// Of the input of the output layer.
+    precision: Precision,
     softcap: Option<Softcap>,
 }
 
-/// What differs between layers that see a window and layers that see all positions.
-struct Span {
-    angles: Angles,
-    attention: Attention,
-}
-
 struct Layer {
+    precisions: [Precision; 4],
     slides: bool,
     attn_norm: RmsNorm,
-    q: Linear,
-    k: Linear,
-    v: Linear,
-    q_norm: NormRope,
-    k_norm: NormRope,
+    qkv: Qkv,
+    norm_rope: NormRope,
+    attention: Attention,
     attn_output: Linear,
     post_attention_norm: RmsNorm,
     ffn_norm: RmsNorm,
@@ -359,32 +391,31 @@ impl Graph for Gemma3 {
 
     fn layers(&self, batch: &Batch, caches: &[Cache], pos: i32) -> Result<(), ModelError> {
         let device = &*self.placement.device;
-        let Batch { ids, x, h, q, q_heads, k, k_heads, v, o, o_heads, act } = batch;
+        let Batch { ids, x, h, q, q_heads, k, k_heads, o, act } = batch;
 
         self.embed.run(device, ids, x)?;
         for (layer, cache) in self.layers.iter().zip(caches) {
-            let span = self.sliding.as_ref().filter(|_| layer.slides).unwrap_or(&self.full);
-            layer.attn_norm.run(device, x, h)?;
-            layer.q.run(device, h, q)?;
-            layer.k.run(device, h, k)?;
-            layer.v.run(device, h, v)?;
-            layer.q_norm.run(device, &span.angles, q_heads, None, pos)?;
-            layer.k_norm.run(device, &span.angles, k_heads, Some(&cache.keys), pos)?;
-            self.store_values.run(device, v, &cache.value_rows, pos)?;
-            span.attention.run(device, q_heads, (&cache.keys, &cache.values), o_heads, pos)?;
-            layer.attn_output.run(device, o, h)?;
-            layer.post_attention_norm.run(device, h, x)?;
+            let angles = self.sliding.as_ref().filter(|_| layer.slides).unwrap_or(&self.full);
+            let [attn, out, ffn, down] = layer.precisions;
+            let (attn_in, ffn_in) = (h.of(attn), h.of(ffn));
+            layer.attn_norm.run(device, x, attn_in)?;
+            layer.qkv.run(device, attn_in, (q, k, &cache.value_rows), pos)?;
+            layer.norm_rope.run(device, angles, (q_heads, k_heads, &cache.keys), pos)?;
+            layer.attention.run(device, q_heads, (&cache.keys, &cache.values), o, pos)?;
+            layer.attn_output.run(device, o.of(out), h.exact())?;
+            layer.post_attention_norm.run(device, h.exact(), x)?;
 
-            layer.ffn_norm.run(device, x, h)?;
-            layer.geglu.run(device, h, act)?;
-            layer.down.run(device, act, h)?;
-            layer.post_ffw_norm.run(device, h, x)?;
+            layer.ffn_norm.run(device, x, ffn_in)?;
+            layer.geglu.run(device, ffn_in, act.of(down))?;
+            layer.down.run(device, act.of(down), h.exact())?;
+            layer.post_ffw_norm.run(device, h.exact(), x)?;
         }
         Ok(())
     }
 
-    fn output(&self, x: &Tensor, h: &Tensor, logits: &Tensor) -> Result<(), ModelError> {
+    fn output(&self, x: &Tensor, h: &Input, logits: &Tensor) -> Result<(), ModelError> {
         let device = &*self.placement.device;
+        let h = h.of(self.precision);
         self.output_norm.run(device, x, h)?;
         self.output.run(device, h, logits)?;
         match &self.softcap {

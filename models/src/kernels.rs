@@ -9,13 +9,14 @@ use std::{collections::BTreeMap, fmt};
 use phobos_artifact::{Chip, CompileOptions, CompileRequest, DType, Element, format};
 use phobos_device::Kernel;
 
-use crate::ModelError;
+use crate::{Activations, ModelError, Settings, config::Dims, ops::F32, weights::Weight};
 
 const ATTENTION: &str = include_str!("../kernels/attention.ph");
 const EMBED: &str = include_str!("../kernels/embed.ph");
 const GEGLU: &str = include_str!("../kernels/geglu.ph");
 const LINEAR: &str = include_str!("../kernels/linear.ph");
 const NORM_ROPE: &str = include_str!("../kernels/norm_rope.ph");
+const QKV: &str = include_str!("../kernels/qkv.ph");
 const RMSNORM: &str = include_str!("../kernels/rmsnorm.ph");
 const ROPE: &str = include_str!("../kernels/rope.ph");
 const SOFTCAP: &str = include_str!("../kernels/softcap.ph");
@@ -64,6 +65,74 @@ impl Rows {
     }
 }
 
+/// How the input of products is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// In f32: the products are exact.
+    Exact,
+    /// Rounded to blocks of integers.
+    Rounded,
+}
+
+impl Precision {
+    /// For an input of `width` elements that all of `weights` are multiplied with: rounded if
+    /// the settings ask for it and every one is of a block format. Others have no integers
+    /// to multiply.
+    pub fn of(settings: &Settings, width: u64, weights: &[Element]) -> Precision {
+        let blocks = |element: &Element| matches!(element, Element::Block(_));
+        match settings.activations {
+            Activations::Q8 if width.is_multiple_of(32) && weights.iter().all(blocks) => Precision::Rounded,
+            _ => Precision::Exact,
+        }
+    }
+
+    /// Of the four inputs of a layer: of the attention's first products, of its output, of
+    /// the gated unit, and of what leads back from it.
+    pub(crate) fn of_layer(
+        settings: &Settings,
+        dims: &Dims,
+        attn: &[&Weight],
+        out: &Weight,
+        ffn: &[&Weight],
+        down: &Weight,
+    ) -> [Precision; 4] {
+        let of = |width, weights: &[&Weight]| {
+            let elements: Vec<Element> = weights.iter().map(|weight| weight.element).collect();
+            Precision::of(settings, width, &elements)
+        };
+        let mut precisions = [
+            of(dims.width, attn),
+            of(dims.queries(), &[out]),
+            of(dims.width, ffn),
+            of(dims.feed_forward, &[down]),
+        ];
+        // Attention writes a head at a time.
+        if !dims.head.is_multiple_of(32) {
+            precisions[1] = Precision::Exact;
+        }
+        precisions
+    }
+
+    /// The element of the input of a launch of `rows`: 16 bits cost nothing where the
+    /// weights are streamed, and 8 bits are twice as fast where they are used often.
+    pub fn element(self, rows: Rows) -> Element {
+        let [q8_1, q16_1] = format::ACTIVATIONS.map(Element::Block);
+        match (self, rows) {
+            (Precision::Exact, _) => F32,
+            (Precision::Rounded, Rows::One) => q16_1,
+            (Precision::Rounded, _) => q8_1,
+        }
+    }
+
+    /// The elements of launches of at most `largest` rows, each once.
+    pub fn elements(self, largest: u64) -> Vec<Element> {
+        let mut elements: Vec<Element> =
+            Rows::up_to(largest).iter().map(|rows| self.element(*rows)).collect();
+        elements.dedup();
+        elements
+    }
+}
+
 /// What a kernel does in a model. Shapes are row-major, outermost axis first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -78,6 +147,8 @@ pub enum Role {
     RmsNorm {
         /// E.
         width: u64,
+        /// Element of Y.
+        to: Element,
     },
     /// `X [N, E], W [E]`, added to `Y [N, E]`.
     RmsNormAdd {
@@ -86,6 +157,8 @@ pub enum Role {
     },
     /// `X [M, K], W [N, K] -> Y [M, N]`.
     Linear {
+        /// Element of X.
+        from: Element,
         /// Format of W.
         weight: Element,
         /// M.
@@ -93,48 +166,48 @@ pub enum Role {
     },
     /// `X [M, K], W [N, K]`, added to `Y [M, N]`.
     LinearAdd {
+        /// Element of X.
+        from: Element,
         /// Format of W.
         weight: Element,
         /// M.
         rows: Rows,
     },
-    /// Rotates `X [N, H, R, 2]` in place.
+    /// `X [M, K], Wq [N, K], Wk and Wv [P, K] -> Q [M, N], Key [M, P]`, and values into their
+    /// cache `[S, P]`.
+    Qkv {
+        /// Element of X.
+        from: Element,
+        /// Formats of Wq, Wk and Wv.
+        weights: [Element; 3],
+        /// Element of the cache.
+        cache: DType,
+        /// M.
+        rows: Rows,
+    },
+    /// Rotates `Q [N, H, R, 2]` in place, and `Key [N, G, R, 2]` into a cache `[S, G, R, 2]`.
     Rope {
         /// R: pairs of a head.
         pairs: u64,
-    },
-    /// Rotates `X [N, G, R, 2]` into a key cache `[S, G, R, 2]`.
-    StoreKeys {
-        /// R: pairs of a head.
-        pairs: u64,
         /// Element of the cache.
         cache: DType,
     },
-    /// Norms and rotates `X [N, H, 2, R], W [2, R]` in place.
+    /// Norms and rotates `Q [N, H, 2, R]` in place, and `Key [N, G, 2, R]` into a cache
+    /// `[S, G, 2, R]`.
     NormRope {
         /// R: pairs of a head.
         pairs: u64,
-    },
-    /// Norms and rotates `X [N, G, 2, R], W [2, R]` into a key cache `[S, G, 2, R]`.
-    NormRopeStore {
-        /// R: pairs of a head.
-        pairs: u64,
         /// Element of the cache.
         cache: DType,
     },
-    /// Copies `X [N, E]` into a value cache `[S, E]`.
-    StoreValues {
-        /// E: all key/value heads together.
-        width: u64,
-        /// Element of the cache.
-        cache: DType,
-    },
-    /// Causal: `Q [N, H, D], K [S, G, D], V [S, G, D] -> O [N, H, D]`.
+    /// Causal: `Q [N, H, D], K [S, G, D], V [S, G, D] -> O [N, H D]`.
     Attention {
         /// D.
         head: u64,
         /// Element of the caches.
         cache: DType,
+        /// Element of O.
+        to: Element,
     },
     /// Causal, one row: `Q [1, G, R, D], K [S, G, D], V [S, G, D] -> O [1, G, R, D]`.
     AttentionOne {
@@ -144,9 +217,15 @@ pub enum Role {
         group: u64,
         /// Element of the caches.
         cache: DType,
+        /// Element of O.
+        to: Element,
     },
     /// `X [M, K], Gate [N, K], Up [N, K] -> Y [M, N]` with silu.
     SwiGlu {
+        /// Element of X.
+        from: Element,
+        /// Element of Y.
+        to: Element,
         /// Format of Gate.
         gate: Element,
         /// Format of Up.
@@ -156,6 +235,10 @@ pub enum Role {
     },
     /// The same with gelu.
     GeGlu {
+        /// Element of X.
+        from: Element,
+        /// Element of Y.
+        to: Element,
         /// Format of Gate.
         gate: Element,
         /// Format of Up.
@@ -178,22 +261,30 @@ impl Role {
     /// This kernel for weights in `element`; `None` when it takes no weight matrix, or
     /// when a row of its table is no whole number of blocks.
     pub fn with_weight(self, element: Element) -> Option<Role> {
+        // Scalars have no integers to multiply with.
+        let with = |from: Element| if matches!(element, Element::Block(_)) { from } else { F32 };
         match self {
             Role::Embed { width, .. } => {
                 let whole = width.is_multiple_of(element.block_elements() as u64);
                 whole.then_some(Role::Embed { table: element, width })
             }
-            Role::Linear { rows, .. } => Some(Role::Linear { weight: element, rows }),
-            Role::LinearAdd { rows, .. } => Some(Role::LinearAdd { weight: element, rows }),
-            Role::SwiGlu { rows, .. } => Some(Role::SwiGlu { gate: element, up: element, rows }),
-            Role::GeGlu { rows, .. } => Some(Role::GeGlu { gate: element, up: element, rows }),
+            Role::Linear { from, rows, .. } => Some(Role::Linear { from: with(from), weight: element, rows }),
+            Role::LinearAdd { from, rows, .. } => {
+                Some(Role::LinearAdd { from: with(from), weight: element, rows })
+            }
+            Role::Qkv { from, cache, rows, .. } => {
+                Some(Role::Qkv { from: with(from), weights: [element; 3], cache, rows })
+            }
+            Role::SwiGlu { from, to, rows, .. } => {
+                Some(Role::SwiGlu { from: with(from), to: with(to), gate: element, up: element, rows })
+            }
+            Role::GeGlu { from, to, rows, .. } => {
+                Some(Role::GeGlu { from: with(from), to: with(to), gate: element, up: element, rows })
+            }
             Role::RmsNorm { .. }
             | Role::RmsNormAdd { .. }
             | Role::Rope { .. }
-            | Role::StoreKeys { .. }
             | Role::NormRope { .. }
-            | Role::NormRopeStore { .. }
-            | Role::StoreValues { .. }
             | Role::Attention { .. }
             | Role::AttentionOne { .. }
             | Role::Softcap => None,
@@ -204,34 +295,41 @@ impl Role {
     pub fn request(&self, chip: Chip) -> CompileRequest {
         let spec = match *self {
             Role::Embed { table, width } => Spec::new(EMBED, "embed").element("F", table).dim("E", width),
-            Role::RmsNorm { width } => Spec::new(RMSNORM, "rmsnorm").dim("E", width),
+            Role::RmsNorm { width, to } => Spec::new(RMSNORM, "rmsnorm").element("B", to).dim("E", width),
             Role::RmsNormAdd { width } => Spec::new(RMSNORM, "rmsnorm_add").dim("E", width),
-            Role::Linear { weight, rows } => Spec::linear(LINEAR, "linear", rows).element("F", weight),
-            Role::LinearAdd { weight, rows } => Spec::linear(LINEAR, "linear_add", rows).element("F", weight),
-            Role::Rope { pairs } => Spec::new(ROPE, "rope").dim("R", pairs),
-            Role::StoreKeys { pairs, cache } => {
-                Spec::new(ROPE, "rope_store").element("T", Element::Scalar(cache)).dim("R", pairs)
+            Role::Linear { from, weight, rows } => {
+                Spec::linear(LINEAR, "linear", rows).element("A", from).element("F", weight)
             }
-            Role::NormRope { pairs } => Spec::new(NORM_ROPE, "norm_rope").dim("R", pairs),
-            Role::NormRopeStore { pairs, cache } => {
-                Spec::new(NORM_ROPE, "norm_rope_store").element("T", Element::Scalar(cache)).dim("R", pairs)
+            Role::LinearAdd { from, weight, rows } => {
+                Spec::linear(LINEAR, "linear_add", rows).element("A", from).element("F", weight)
             }
-            Role::StoreValues { width, cache } => {
-                Spec::new(ROPE, "store").element("T", Element::Scalar(cache)).dim("E", width)
+            Role::Qkv { from, weights: [q, k, v], cache, rows } => Spec::linear(QKV, "qkv", rows)
+                .element("A", from)
+                .element("F", q)
+                .element("G", k)
+                .element("H", v)
+                .element("T", Element::Scalar(cache)),
+            Role::Rope { pairs, cache } => {
+                Spec::new(ROPE, "rope").element("T", Element::Scalar(cache)).dim("R", pairs)
             }
-            Role::Attention { head, cache } => Spec::new(ATTENTION, "attention")
+            Role::NormRope { pairs, cache } => {
+                Spec::new(NORM_ROPE, "norm_rope").element("T", Element::Scalar(cache)).dim("R", pairs)
+            }
+            Role::Attention { head, cache, to } => Spec::new(ATTENTION, "attention")
                 .element("T", Element::Scalar(cache))
+                .element("B", to)
                 .dim("D", head)
                 .param("TILE_Q", 16),
-            Role::AttentionOne { head, group, cache } => Spec::new(ATTENTION, "attention_one")
+            Role::AttentionOne { head, group, cache, to } => Spec::new(ATTENTION, "attention_one")
                 .element("T", Element::Scalar(cache))
+                .element("B", to)
                 .dim("D", head)
                 .dim("R", group),
-            Role::SwiGlu { gate, up, rows } => {
-                Spec::linear(SWIGLU, "swiglu", rows).element("F", gate).element("G", up)
+            Role::SwiGlu { from, to, gate, up, rows } => {
+                Spec::linear(SWIGLU, "swiglu", rows).gated(from, [gate, up], to)
             }
-            Role::GeGlu { gate, up, rows } => {
-                Spec::linear(GEGLU, "geglu", rows).element("F", gate).element("G", up)
+            Role::GeGlu { from, to, gate, up, rows } => {
+                Spec::linear(GEGLU, "geglu", rows).gated(from, [gate, up], to)
             }
             Role::Softcap => Spec::new(SOFTCAP, "softcap"),
         };
@@ -268,6 +366,10 @@ impl Spec {
             .param("TILE_M", rows.linear_tile())
             .param("TILE_N", columns)
             .param("TILE_K", depth)
+    }
+
+    fn gated(self, from: Element, [gate, up]: [Element; 2], to: Element) -> Spec {
+        self.element("A", from).element("F", gate).element("G", up).element("B", to)
     }
 
     fn element(mut self, name: &str, element: Element) -> Spec {

@@ -51,7 +51,9 @@ pub struct Settings {
 pub enum Activations {
     /// f32: weights are decoded exactly.
     F32,
-    /// Blocks of 8-bit integers.
+    /// Blocks of integers with a scale: 16 bits when decoding, 8 when reading a prompt. Only
+    /// where all weights that an input is multiplied with are of a block format; other inputs
+    /// stay f32.
     Q8,
 }
 
@@ -63,9 +65,6 @@ impl Settings {
 
     fn validate(&self) -> Result<(), ModelError> {
         let error = |message: String| Err(ModelError::Setting(message));
-        if self.activations == Activations::Q8 {
-            return error("--act q8 is not available yet: use --act f32".to_owned());
-        }
         if !matches!(self.kv, DType::F16 | DType::F32) {
             return error(format!("--kv {}: expected f16 or f32", self.kv));
         }

@@ -19,8 +19,8 @@ use phobos_gguf::GgufFile;
 use crate::{
     Architecture, Model, ModelError, RopeConfig, Settings,
     config::{Dims, Keys},
-    kernels::{KernelSet, Role, RoleSet, Rows},
-    ops::{Angles, Attention, Embedding, GatedUnit, Linear, RmsNorm, Rope, StoreValues},
+    kernels::{KernelSet, Precision, Role, RoleSet, Rows},
+    ops::{Angles, Attention, Embedding, GatedUnit, Input, Linear, Qkv, RmsNorm, Rope},
     sequence::{Batch, Cache, Graph, Placement},
     weights::{Catalogue, Weight},
 };
@@ -143,29 +143,63 @@ impl Weights {
         let (head, cache, pairs) = (c.head, settings.kv, c.head / 2);
         let mut roles = RoleSet::default();
         roles.add(Role::Embed { table: self.token_embd.element, width: c.width });
-        roles.add(Role::RmsNorm { width: c.width });
-        roles.add(Role::Rope { pairs });
-        roles.add(Role::StoreKeys { pairs, cache });
-        roles.add(Role::StoreValues { width: c.keys(), cache });
-        roles.add(Role::AttentionOne { head, group: c.heads / c.kv_heads, cache });
-        if settings.chunk > 1 {
-            roles.add(Role::Attention { head, cache });
-        }
-        for rows in Rows::up_to(settings.chunk) {
-            for layer in &self.layers {
-                for weight in [&layer.attn_q, &layer.attn_k, &layer.attn_v] {
-                    roles.add(Role::Linear { weight: weight.element, rows: *rows });
+        roles.add(Role::Rope { pairs, cache });
+        for layer in &self.layers {
+            let precisions = layer.precisions(c, settings);
+            let [attn, out, ffn, down] = precisions;
+            for precision in [attn, ffn] {
+                for to in precision.elements(settings.chunk) {
+                    roles.add(Role::RmsNorm { width: c.width, to });
                 }
-                for weight in [&layer.attn_output, &layer.ffn_down] {
-                    roles.add(Role::LinearAdd { weight: weight.element, rows: *rows });
+            }
+            for rows in Rows::up_to(settings.chunk) {
+                let (rows, to) = (*rows, out.element(*rows));
+                roles.add(match rows {
+                    Rows::One => Role::AttentionOne { head, group: c.heads / c.kv_heads, cache, to },
+                    _ => Role::Attention { head, cache, to },
+                });
+                let weights = [layer.attn_q.element, layer.attn_k.element, layer.attn_v.element];
+                roles.add(Role::Qkv { from: attn.element(rows), weights, cache, rows });
+                for (weight, precision) in [(&layer.attn_output, out), (&layer.ffn_down, down)] {
+                    let from = precision.element(rows);
+                    roles.add(Role::LinearAdd { from, weight: weight.element, rows });
                 }
-                let (gate, up) = (layer.ffn_gate.element, layer.ffn_up.element);
-                roles.add(Role::SwiGlu { gate, up, rows: *rows });
+                roles.add(layer.swiglu(precisions, rows));
             }
         }
-        let output = self.output.as_ref().unwrap_or(&self.token_embd);
-        roles.add(Role::Linear { weight: output.element, rows: Rows::One });
+        let precision = self.output_precision(c, settings);
+        roles.add(Role::RmsNorm { width: c.width, to: precision.element(Rows::One) });
+        let (weight, from) = (self.output().element, precision.element(Rows::One));
+        roles.add(Role::Linear { from, weight, rows: Rows::One });
         roles
+    }
+
+    fn output(&self) -> &Weight {
+        self.output.as_ref().unwrap_or(&self.token_embd)
+    }
+
+    fn output_precision(&self, c: &Dims, settings: &Settings) -> Precision {
+        Precision::of(settings, c.width, &[self.output().element])
+    }
+}
+
+impl LayerWeights {
+    /// Of the inputs of the attention's first products, of its output, of the gated unit, and
+    /// of what leads back from it.
+    fn precisions(&self, c: &Dims, settings: &Settings) -> [Precision; 4] {
+        let attn = [&self.attn_q, &self.attn_k, &self.attn_v];
+        let ffn = [&self.ffn_gate, &self.ffn_up];
+        Precision::of_layer(settings, c, &attn, &self.attn_output, &ffn, &self.ffn_down)
+    }
+
+    fn swiglu(&self, [_, _, ffn, down]: [Precision; 4], rows: Rows) -> Role {
+        Role::SwiGlu {
+            from: ffn.element(rows),
+            to: down.element(rows),
+            gate: self.ffn_gate.element,
+            up: self.ffn_up.element,
+            rows,
+        }
     }
 }
 
@@ -194,42 +228,46 @@ impl Architecture for LlamaFile {
     ) -> Result<Arc<dyn Model>, ModelError> {
         let (c, w, largest) = (&self.config.dims, &self.weights, self.settings.chunk);
         let import = |weight: &Weight| weight.import(file, &*device);
-        let linear = |weight| Linear::new(kernels, import(weight)?, largest);
-        let adding = |weight| Linear::adding(kernels, import(weight)?, largest);
-        let norm = |weight| RmsNorm::new(kernels, import(weight)?, self.config.eps);
-        let gated = |layer: &LayerWeights| {
-            let (gate, up) = (import(&layer.ffn_gate)?, import(&layer.ffn_up)?);
-            GatedUnit::new(kernels, gate, up, largest, |gate, up, rows| Role::SwiGlu { gate, up, rows })
+        let (cache, scale) = (self.settings.kv, 1.0 / (c.head as f64).sqrt());
+        let adding = |weight, precision| Linear::adding(kernels, import(weight)?, precision, largest);
+        let norm = |weight, precision: Precision, largest| {
+            RmsNorm::new(kernels, import(weight)?, self.config.eps, &precision.elements(largest))
         };
+        let gated = |layer: &LayerWeights, precisions| {
+            let (gate, up) = (import(&layer.ffn_gate)?, import(&layer.ffn_up)?);
+            GatedUnit::new(kernels, gate, up, largest, |rows| layer.swiglu(precisions, rows))
+        };
+        let attention = |precision| Attention::new(kernels, c, cache, (precision, largest), scale, None);
 
         let mut layers = Vec::with_capacity(w.layers.len());
         for layer in &w.layers {
+            let precisions = layer.precisions(c, &self.settings);
+            let [attn, out, ffn, down] = precisions;
+            let qkv = [import(&layer.attn_q)?, import(&layer.attn_k)?, import(&layer.attn_v)?];
             layers.push(Layer {
-                attn_norm: norm(&layer.attn_norm)?,
-                q: linear(&layer.attn_q)?,
-                k: linear(&layer.attn_k)?,
-                v: linear(&layer.attn_v)?,
-                attn_output: adding(&layer.attn_output)?,
-                ffn_norm: norm(&layer.ffn_norm)?,
-                swiglu: gated(layer)?,
-                down: adding(&layer.ffn_down)?,
+                precisions,
+                attn_norm: norm(&layer.attn_norm, attn, largest)?,
+                qkv: Qkv::new(kernels, qkv, attn, cache, largest)?,
+                attention: attention(out)?,
+                attn_output: adding(&layer.attn_output, out)?,
+                ffn_norm: norm(&layer.ffn_norm, ffn, largest)?,
+                swiglu: gated(layer, precisions)?,
+                down: adding(&layer.ffn_down, down)?,
             });
         }
         let factors = w.rope_freqs.as_ref().map(|weight| weight.read(file)).transpose()?;
         let angles = Angles::new(&*device, &self.config.rope, c.head, self.context, factors.as_deref())?;
         let table = import(&w.token_embd)?;
         let output = w.output.as_ref().map(import).transpose()?;
-
-        let cache = self.settings.kv;
-        let scale = 1.0 / (c.head as f64).sqrt();
+        let output = output.unwrap_or_else(|| table.clone());
+        let precision = w.output_precision(c, &self.settings);
         Ok(Arc::new(Llama {
-            output: Linear::new(kernels, output.unwrap_or_else(|| table.clone()), 1)?,
+            precision,
+            output: Linear::new(kernels, output, precision, 1)?,
             embed: Embedding::new(kernels, table, c.width, 1.0)?,
             layers,
             rope: Rope::new(kernels, angles, c.head / 2, cache)?,
-            store_values: StoreValues::new(kernels, c.keys(), cache)?,
-            attention: Attention::new(kernels, c, cache, largest, scale, None)?,
-            output_norm: norm(&w.output_norm)?,
+            output_norm: norm(&w.output_norm, precision, 1)?,
             placement: Placement { device, dims: c.clone(), context: self.context, chunk: largest, cache },
         }))
     }
@@ -241,17 +279,17 @@ struct Llama {
     embed: Embedding,
     layers: Vec<Layer>,
     rope: Rope,
-    store_values: StoreValues,
-    attention: Attention,
     output_norm: RmsNorm,
     output: Linear,
+    /// Of the input of the output layer.
+    precision: Precision,
 }
 
 struct Layer {
+    precisions: [Precision; 4],
     attn_norm: RmsNorm,
-    q: Linear,
-    k: Linear,
-    v: Linear,
+    qkv: Qkv,
+    attention: Attention,
     attn_output: Linear,
     ffn_norm: RmsNorm,
     swiglu: GatedUnit,
@@ -265,29 +303,28 @@ impl Graph for Llama {
 
     fn layers(&self, batch: &Batch, caches: &[Cache], pos: i32) -> Result<(), ModelError> {
         let device = &*self.placement.device;
-        let Batch { ids, x, h, q, q_heads, k, k_heads, v, o, o_heads, act } = batch;
+        let Batch { ids, x, h, q, q_heads, k, k_heads, o, act } = batch;
 
         self.embed.run(device, ids, x)?;
         for (layer, cache) in self.layers.iter().zip(caches) {
-            layer.attn_norm.run(device, x, h)?;
-            layer.q.run(device, h, q)?;
-            layer.k.run(device, h, k)?;
-            layer.v.run(device, h, v)?;
-            self.rope.rotate(device, q_heads, pos)?;
-            self.rope.store(device, k_heads, &cache.keys, pos)?;
-            self.store_values.run(device, v, &cache.value_rows, pos)?;
-            self.attention.run(device, q_heads, (&cache.keys, &cache.values), o_heads, pos)?;
-            layer.attn_output.run(device, o, x)?;
+            let [attn, out, ffn, down] = layer.precisions;
+            let (attn_in, ffn_in) = (h.of(attn), h.of(ffn));
+            layer.attn_norm.run(device, x, attn_in)?;
+            layer.qkv.run(device, attn_in, (q, k, &cache.value_rows), pos)?;
+            self.rope.run(device, q_heads, k_heads, &cache.keys, pos)?;
+            layer.attention.run(device, q_heads, (&cache.keys, &cache.values), o, pos)?;
+            layer.attn_output.run(device, o.of(out), x)?;
 
-            layer.ffn_norm.run(device, x, h)?;
-            layer.swiglu.run(device, h, act)?;
-            layer.down.run(device, act, x)?;
+            layer.ffn_norm.run(device, x, ffn_in)?;
+            layer.swiglu.run(device, ffn_in, act.of(down))?;
+            layer.down.run(device, act.of(down), x)?;
         }
         Ok(())
     }
 
-    fn output(&self, x: &Tensor, h: &Tensor, logits: &Tensor) -> Result<(), ModelError> {
+    fn output(&self, x: &Tensor, h: &Input, logits: &Tensor) -> Result<(), ModelError> {
         let device = &*self.placement.device;
+        let h = h.of(self.precision);
         self.output_norm.run(device, x, h)?;
         self.output.run(device, h, logits)
     }

@@ -2,12 +2,12 @@
 //! kernels, so that a forward pass reads like the graph.
 
 use phobos_artifact::{DType, Element};
-use phobos_device::{Device, DeviceExt, Kernel, Launch, Tensor};
+use phobos_device::{Buffer, Device, DeviceExt, Kernel, Launch, Tensor};
 
 use crate::{
     ModelError,
     config::Dims,
-    kernels::{KernelSet, Role, Rows},
+    kernels::{KernelSet, Precision, Role, Rows},
     rope::{RopeConfig, Tables},
 };
 
@@ -37,29 +37,88 @@ impl Embedding {
     }
 }
 
+/// The input of products: one memory, held as f32 or rounded to blocks.
+pub struct Input {
+    exact: Tensor,
+    /// None where a row is no whole number of blocks.
+    rounded: Option<Tensor>,
+}
+
+impl Input {
+    /// Rows [N, K] of `buffer`, which has room for f32.
+    pub fn new(buffer: &Buffer, n: u64, width: u64) -> Result<Input, ModelError> {
+        let exact = Tensor::of(buffer, F32, [n, width])?;
+        let element = Precision::Rounded.element(Rows::of(n));
+        let whole = width.is_multiple_of(element.block_elements() as u64);
+        let rounded = whole.then(|| Tensor::of(buffer, element, [n, width])).transpose()?;
+        Ok(Input { exact, rounded })
+    }
+
+    /// The rows as f32.
+    pub fn exact(&self) -> &Tensor {
+        &self.exact
+    }
+
+    /// The rows as products of `precision` take them.
+    pub fn of(&self, precision: Precision) -> &Tensor {
+        match (precision, &self.rounded) {
+            (Precision::Rounded, Some(rounded)) => rounded,
+            _ => &self.exact,
+        }
+    }
+}
+
+/// The kernels of a producer, by the element that it writes.
+struct ByElement {
+    kernels: Vec<(Element, Kernel)>,
+}
+
+impl ByElement {
+    fn new(
+        kernels: &KernelSet,
+        elements: &[Element],
+        role: impl Fn(Element) -> Role,
+    ) -> Result<ByElement, ModelError> {
+        let kernels = elements
+            .iter()
+            .map(|element| Ok((*element, kernels.get(role(*element))?)))
+            .collect::<Result<_, ModelError>>()?;
+        Ok(ByElement { kernels })
+    }
+
+    fn of(&self, y: &Tensor) -> Result<&Kernel, ModelError> {
+        let found = self.kernels.iter().find(|(element, _)| *element == y.element);
+        found
+            .map(|(_, kernel)| kernel)
+            .ok_or_else(|| ModelError::MissingKernel { role: format!("a producer of {}", y.element) })
+    }
+}
+
 /// Root mean square norm with a learnt scale: `y = norm(x)`, or `y += norm(x)`.
 pub struct RmsNorm {
     weight: Tensor,
     eps: f32,
-    kernel: Kernel,
+    kernels: ByElement,
 }
 
 impl RmsNorm {
-    /// Weight [E].
-    pub fn new(kernels: &KernelSet, weight: Tensor, eps: f32) -> Result<RmsNorm, ModelError> {
-        let kernel = kernels.get(Role::RmsNorm { width: rows(&weight) })?;
-        Ok(RmsNorm { weight, eps, kernel })
+    /// Weight [E]; Y may have any of the elements `to`.
+    pub fn new(kernels: &KernelSet, weight: Tensor, eps: f32, to: &[Element]) -> Result<RmsNorm, ModelError> {
+        let width = rows(&weight);
+        let kernels = ByElement::new(kernels, to, |to| Role::RmsNorm { width, to })?;
+        Ok(RmsNorm { weight, eps, kernels })
     }
 
-    /// The same, adding to what Y holds.
+    /// The same, adding to what Y holds as f32.
     pub fn adding(kernels: &KernelSet, weight: Tensor, eps: f32) -> Result<RmsNorm, ModelError> {
-        let kernel = kernels.get(Role::RmsNormAdd { width: rows(&weight) })?;
-        Ok(RmsNorm { weight, eps, kernel })
+        let width = rows(&weight);
+        let kernels = ByElement::new(kernels, &[F32], |_| Role::RmsNormAdd { width })?;
+        Ok(RmsNorm { weight, eps, kernels })
     }
 
     /// X [N, E] -> Y [N, E].
     pub fn run(&self, device: &dyn Device, x: &Tensor, y: &Tensor) -> Result<(), ModelError> {
-        let launch = Launch::new(&self.kernel).tensor("X", x).tensor("W", &self.weight).tensor("Y", y);
+        let launch = Launch::new(self.kernels.of(y)?).tensor("X", x).tensor("W", &self.weight).tensor("Y", y);
         Ok(launch.scalar("eps", self.eps).run(device)?)
     }
 }
@@ -95,18 +154,28 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// Weight [N, K], for batches of at most `largest` rows.
-    pub fn new(kernels: &KernelSet, weight: Tensor, largest: u64) -> Result<Linear, ModelError> {
+    /// Weight [N, K], for inputs of `precision` and at most `largest` rows.
+    pub fn new(
+        kernels: &KernelSet,
+        weight: Tensor,
+        precision: Precision,
+        largest: u64,
+    ) -> Result<Linear, ModelError> {
         let element = weight.element;
-        let kernels = ByRows::new(kernels, largest, |rows| Role::Linear { weight: element, rows })?;
-        Ok(Linear { weight, kernels })
+        let role = |rows| Role::Linear { from: precision.element(rows), weight: element, rows };
+        Ok(Linear { weight, kernels: ByRows::new(kernels, largest, role)? })
     }
 
     /// The same, adding to what Y holds.
-    pub fn adding(kernels: &KernelSet, weight: Tensor, largest: u64) -> Result<Linear, ModelError> {
+    pub fn adding(
+        kernels: &KernelSet,
+        weight: Tensor,
+        precision: Precision,
+        largest: u64,
+    ) -> Result<Linear, ModelError> {
         let element = weight.element;
-        let kernels = ByRows::new(kernels, largest, |rows| Role::LinearAdd { weight: element, rows })?;
-        Ok(Linear { weight, kernels })
+        let role = |rows| Role::LinearAdd { from: precision.element(rows), weight: element, rows };
+        Ok(Linear { weight, kernels: ByRows::new(kernels, largest, role)? })
     }
 
     /// X [M, K] -> Y [M, N].
@@ -137,34 +206,69 @@ impl Angles {
     }
 }
 
+/// Queries and keys, and values in their cache, from one input.
+pub struct Qkv {
+    weights: [Tensor; 3],
+    kernels: ByRows,
+}
+
+impl Qkv {
+    /// Weights [N, K], [P, K] and [P, K], for inputs of `precision` and at most `largest` rows.
+    pub fn new(
+        kernels: &KernelSet,
+        weights: [Tensor; 3],
+        precision: Precision,
+        cache: DType,
+        largest: u64,
+    ) -> Result<Qkv, ModelError> {
+        let elements = [weights[0].element, weights[1].element, weights[2].element];
+        let role = |rows| Role::Qkv { from: precision.element(rows), weights: elements, cache, rows };
+        Ok(Qkv { weights, kernels: ByRows::new(kernels, largest, role)? })
+    }
+
+    /// X [M, K] -> Q [M, N], Key [M, P], and rows pos + m of `values` [S, P].
+    pub fn run(
+        &self,
+        device: &dyn Device,
+        x: &Tensor,
+        (q, key, values): (&Tensor, &Tensor, &Tensor),
+        pos: i32,
+    ) -> Result<(), ModelError> {
+        let [wq, wk, wv] = &self.weights;
+        let launch = Launch::new(self.kernels.of(x)?).tensor("X", x);
+        let launch = launch.tensor("Wq", wq).tensor("Wk", wk).tensor("Wv", wv);
+        let launch = launch.tensor("Q", q).tensor("Key", key).tensor("Cache", values);
+        Ok(launch.scalar("pos", pos).run(device)?)
+    }
+}
+
 /// Rotary position embedding of the pairs (2i, 2i + 1).
 pub struct Rope {
     angles: Angles,
     pairs: u64,
-    rotate: Kernel,
-    store: Kernel,
+    kernel: Kernel,
 }
 
 impl Rope {
     /// For heads of 2 `pairs` elements.
     pub fn new(kernels: &KernelSet, angles: Angles, pairs: u64, cache: DType) -> Result<Rope, ModelError> {
-        let rotate = kernels.get(Role::Rope { pairs })?;
-        let store = kernels.get(Role::StoreKeys { pairs, cache })?;
-        Ok(Rope { angles, pairs, rotate, store })
+        Ok(Rope { angles, pairs, kernel: kernels.get(Role::Rope { pairs, cache })? })
     }
 
-    /// Rotates X [N, H, D] in place, row n to position pos + n.
-    pub fn rotate(&self, device: &dyn Device, x: &Tensor, pos: i32) -> Result<(), ModelError> {
-        let x = split_heads(x, [self.pairs, 2])?;
-        let launch = Launch::new(&self.rotate).tensor("X", &x).tensor("Cos", &self.angles.cos);
-        Ok(launch.tensor("Sin", &self.angles.sin).scalar("pos", pos).run(device)?)
-    }
-
-    /// Rotates X [N, G, D] into rows pos + n of a cache [S, G, D].
-    pub fn store(&self, device: &dyn Device, x: &Tensor, cache: &Tensor, pos: i32) -> Result<(), ModelError> {
-        let (x, cache) = (split_heads(x, [self.pairs, 2])?, split_heads(cache, [self.pairs, 2])?);
-        let launch = Launch::new(&self.store).tensor("X", &x).tensor("Cos", &self.angles.cos);
-        let launch = launch.tensor("Sin", &self.angles.sin).tensor("Cache", &cache);
+    /// Rotates Q [N, H, D] in place and Key [N, G, D] into rows pos + n of a cache [S, G, D]; row n
+    /// stands at position pos + n.
+    pub fn run(
+        &self,
+        device: &dyn Device,
+        q: &Tensor,
+        key: &Tensor,
+        cache: &Tensor,
+        pos: i32,
+    ) -> Result<(), ModelError> {
+        let pairs = [self.pairs, 2];
+        let (q, key, cache) = (split_heads(q, pairs)?, split_heads(key, pairs)?, split_heads(cache, pairs)?);
+        let launch = Launch::new(&self.kernel).tensor("Q", &q).tensor("Key", &key).tensor("Cache", &cache);
+        let launch = launch.tensor("Cos", &self.angles.cos).tensor("Sin", &self.angles.sin);
         Ok(launch.scalar("pos", pos).run(device)?)
     }
 }
@@ -178,73 +282,48 @@ fn split_heads(x: &Tensor, [a, b]: [u64; 2]) -> Result<Tensor, ModelError> {
 /// Root mean square norm of each head with a learnt scale, then rotary position embedding
 /// of the pairs (i, D / 2 + i).
 pub struct NormRope {
-    weight: Tensor, // [2, R]
+    queries: Tensor, // [2, R]
+    keys: Tensor,    // [2, R]
     eps: f32,
     pairs: u64,
     kernel: Kernel,
 }
 
 impl NormRope {
-    /// In place, with weight [D].
-    pub fn new(kernels: &KernelSet, weight: &Tensor, eps: f32) -> Result<NormRope, ModelError> {
-        NormRope::with(weight, eps, |pairs| kernels.get(Role::NormRope { pairs }))
-    }
-
-    /// Into a cache, with weight [D].
-    pub fn storing(
+    /// With the weights [D] of queries and keys.
+    pub fn new(
         kernels: &KernelSet,
-        weight: &Tensor,
+        queries: &Tensor,
+        keys: &Tensor,
         eps: f32,
         cache: DType,
     ) -> Result<NormRope, ModelError> {
-        NormRope::with(weight, eps, |pairs| kernels.get(Role::NormRopeStore { pairs, cache }))
+        let pairs = rows(queries) / 2;
+        Ok(NormRope {
+            queries: queries.reshape([2, pairs])?,
+            keys: keys.reshape([2, pairs])?,
+            eps,
+            pairs,
+            kernel: kernels.get(Role::NormRope { pairs, cache })?,
+        })
     }
 
-    fn with(
-        weight: &Tensor,
-        eps: f32,
-        kernel: impl FnOnce(u64) -> Result<Kernel, ModelError>,
-    ) -> Result<NormRope, ModelError> {
-        let pairs = rows(weight) / 2;
-        Ok(NormRope { weight: weight.reshape([2, pairs])?, eps, pairs, kernel: kernel(pairs)? })
-    }
-
-    /// X [N, H, D] at positions pos + n: in place, or to the same rows of a cache [S, H, D].
+    /// Q [N, H, D] in place and Key [N, G, D] into rows pos + n of a cache [S, G, D]; row n stands
+    /// at position pos + n.
     pub fn run(
         &self,
         device: &dyn Device,
         angles: &Angles,
-        x: &Tensor,
-        cache: Option<&Tensor>,
+        (q, key, cache): (&Tensor, &Tensor, &Tensor),
         pos: i32,
     ) -> Result<(), ModelError> {
         let halves = [2, self.pairs];
-        let x = split_heads(x, halves)?;
-        let cache = cache.map(|cache| split_heads(cache, halves)).transpose()?;
-        let mut launch = Launch::new(&self.kernel).tensor("X", &x).tensor("W", &self.weight);
-        launch = launch.tensor("Cos", &angles.cos).tensor("Sin", &angles.sin);
-        if let Some(cache) = &cache {
-            launch = launch.tensor("Cache", cache);
-        }
+        let (q, key, cache) =
+            (split_heads(q, halves)?, split_heads(key, halves)?, split_heads(cache, halves)?);
+        let launch = Launch::new(&self.kernel).tensor("Q", &q).tensor("Key", &key).tensor("Cache", &cache);
+        let launch = launch.tensor("Wq", &self.queries).tensor("Wk", &self.keys);
+        let launch = launch.tensor("Cos", &angles.cos).tensor("Sin", &angles.sin);
         Ok(launch.scalar("pos", pos).scalar("eps", self.eps).run(device)?)
-    }
-}
-
-/// Copies rows into a value cache.
-pub struct StoreValues {
-    kernel: Kernel,
-}
-
-impl StoreValues {
-    /// For rows of `width` elements.
-    pub fn new(kernels: &KernelSet, width: u64, cache: DType) -> Result<StoreValues, ModelError> {
-        Ok(StoreValues { kernel: kernels.get(Role::StoreValues { width, cache })? })
-    }
-
-    /// X [N, E] -> rows pos + n of a cache [S, E].
-    pub fn run(&self, device: &dyn Device, x: &Tensor, cache: &Tensor, pos: i32) -> Result<(), ModelError> {
-        let launch = Launch::new(&self.kernel).tensor("X", x).tensor("Cache", cache);
-        Ok(launch.scalar("pos", pos).run(device)?)
     }
 }
 
@@ -256,39 +335,43 @@ pub struct Attention {
     groups: [u64; 3],
     one: Kernel,
     batch: Option<Kernel>,
+    /// Of the output.
+    precision: Precision,
 }
 
 impl Attention {
-    /// For the heads of `dims` and batches of at most `largest` rows. Scores are scaled by
-    /// `scale`; a query sees the last `window` positions, its own among them, or all.
+    /// For the heads of `dims`, outputs of `precision` and at most `largest` rows. Scores are
+    /// scaled by `scale`; a query sees the last `window` positions, its own among them, or all.
     pub fn new(
         kernels: &KernelSet,
         dims: &Dims,
         cache: DType,
-        largest: u64,
+        (precision, largest): (Precision, u64),
         scale: f64,
         window: Option<u64>,
     ) -> Result<Attention, ModelError> {
         let (head, group) = (dims.head, dims.heads / dims.kv_heads);
-        let one = kernels.get(Role::AttentionOne { head, group, cache })?;
+        let to = |rows| precision.element(rows);
+        let one = kernels.get(Role::AttentionOne { head, group, cache, to: to(Rows::One) })?;
         let batch = match largest {
             0 | 1 => None,
-            _ => Some(kernels.get(Role::Attention { head, cache })?),
+            _ => Some(kernels.get(Role::Attention { head, cache, to: to(Rows::Many) })?),
         };
         let window = window.and_then(|window| i32::try_from(window).ok()).unwrap_or(i32::MAX);
         let groups = [dims.kv_heads, group, head];
-        Ok(Attention { scale: scale as f32, window, groups, one, batch })
+        Ok(Attention { scale: scale as f32, window, groups, one, batch, precision })
     }
 
-    /// Q [N, H, D] at positions pos + n, caches [S, G, D] -> O [N, H, D].
+    /// Q [N, H, D] at positions pos + n, caches [S, G, D] -> O [N, H D].
     pub fn run(
         &self,
         device: &dyn Device,
         q: &Tensor,
         (keys, values): (&Tensor, &Tensor),
-        o: &Tensor,
+        o: &Input,
         pos: i32,
     ) -> Result<(), ModelError> {
+        let o = o.of(self.precision);
         let [groups, group, head] = self.groups;
         let grouped = [1, groups, group, head];
         let (kernel, q, o) = match &self.batch {
@@ -310,15 +393,15 @@ pub struct GatedUnit {
 }
 
 impl GatedUnit {
-    /// Gate and Up [N, K] with the f of a role, for batches of at most `largest` rows.
+    /// Gate and Up [N, K], for batches of at most `largest` rows; `role` has the f.
     pub fn new(
         kernels: &KernelSet,
         gate: Tensor,
         up: Tensor,
         largest: u64,
-        role: impl Fn(Element, Element, Rows) -> Role,
+        role: impl Fn(Rows) -> Role,
     ) -> Result<GatedUnit, ModelError> {
-        let kernels = ByRows::new(kernels, largest, |rows| role(gate.element, up.element, rows))?;
+        let kernels = ByRows::new(kernels, largest, role)?;
         Ok(GatedUnit { gate, up, kernels })
     }
 

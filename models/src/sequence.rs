@@ -5,7 +5,11 @@ use std::sync::Arc;
 use phobos_artifact::{DType, Element};
 use phobos_device::{Buffer, Device, DeviceExt, Tensor};
 
-use crate::{Logits, Model, ModelError, Sequence, config::Dims, ops::F32};
+use crate::{
+    Logits, Model, ModelError, Sequence,
+    config::Dims,
+    ops::{F32, Input},
+};
 
 const I32: Element = Element::Scalar(DType::I32);
 
@@ -30,7 +34,7 @@ pub(crate) trait Graph: Send + Sync + 'static {
     fn layers(&self, batch: &Batch, caches: &[Cache], pos: i32) -> Result<(), ModelError>;
 
     /// The logits [1, V] of the residual stream `x` [1, E]; `h` [1, E] is free for use.
-    fn output(&self, x: &Tensor, h: &Tensor, logits: &Tensor) -> Result<(), ModelError>;
+    fn output(&self, x: &Tensor, h: &Input, logits: &Tensor) -> Result<(), ModelError>;
 }
 
 impl<G: Graph> Model for G {
@@ -76,7 +80,6 @@ struct Work {
     h: Buffer,
     q: Buffer,
     k: Buffer,
-    v: Buffer,
     o: Buffer,
     act: Buffer,
     logits: Buffer, // [V]
@@ -89,7 +92,7 @@ pub(crate) struct Batch {
     /// [N, E]: the residual stream.
     pub x: Tensor,
     /// [N, E]: its norm.
-    pub h: Tensor,
+    pub h: Input,
     /// [N, H D]
     pub q: Tensor,
     /// The same as [N, H, D].
@@ -98,14 +101,10 @@ pub(crate) struct Batch {
     pub k: Tensor,
     /// The same as [N, G, D].
     pub k_heads: Tensor,
-    /// [N, G D]
-    pub v: Tensor,
     /// [N, H D]
-    pub o: Tensor,
-    /// The same as [N, H, D].
-    pub o_heads: Tensor,
+    pub o: Input,
     /// [N, F]
-    pub act: Tensor,
+    pub act: Input,
 }
 
 impl Work {
@@ -123,7 +122,6 @@ impl Work {
             h: rows(n, c.width)?,
             q: rows(n, c.queries())?,
             k: rows(n, c.keys())?,
-            v: rows(n, c.keys())?,
             o: rows(n, c.queries())?,
             act: rows(n, c.feed_forward)?,
             logits: rows(1, c.vocabulary)?,
@@ -136,15 +134,13 @@ impl Work {
         Ok(Batch {
             ids: Tensor::of(&self.ids, I32, [n])?,
             x: rows(&self.x, c.width)?,
-            h: rows(&self.h, c.width)?,
+            h: Input::new(&self.h, n, c.width)?,
             q: rows(&self.q, c.queries())?,
             q_heads: heads(&self.q, c.heads)?,
             k: rows(&self.k, c.keys())?,
             k_heads: heads(&self.k, c.kv_heads)?,
-            v: rows(&self.v, c.keys())?,
-            o: rows(&self.o, c.queries())?,
-            o_heads: heads(&self.o, c.heads)?,
-            act: rows(&self.act, c.feed_forward)?,
+            o: Input::new(&self.o, n, c.queries())?,
+            act: Input::new(&self.act, n, c.feed_forward)?,
         })
     }
 }
@@ -173,7 +169,7 @@ impl<G: Graph> GraphSequence<G> {
         let (width, vocabulary) = (place.dims.width, place.dims.vocabulary);
         let row_bytes = width * F32.block_bytes() as u64;
         let x = Tensor::new(&w.x, row * row_bytes, F32, [1, width])?;
-        let h = Tensor::of(&w.h, F32, [1, width])?;
+        let h = Input::new(&w.h, 1, width)?;
         let logits = Tensor::of(&w.logits, F32, [1, vocabulary])?;
         self.graph.output(&x, &h, &logits)?;
         let start = out.len();

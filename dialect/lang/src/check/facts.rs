@@ -75,8 +75,8 @@ impl Checker<'_> {
         programs
     }
 
-    /// Whether a value is a multiple of `of` whenever the returned parameters are;
-    /// dims in `whole` are.
+    /// Whether a value is a multiple of `of` whenever the returned parameters and dims are;
+    /// dims in `whole` are. The dims are ones that must be bound when compiling.
     pub(super) fn multiple(&self, poly: &Poly, of: u64, whole: Option<&Dim>) -> Option<BTreeSet<String>> {
         self.multiple_within(poly, of, whole, &mut 1000)
     }
@@ -120,6 +120,7 @@ impl Checker<'_> {
             if !found {
                 let param = atoms.iter().find_map(|atom| match atom {
                     Atom::Param(name) => Some(name.clone()),
+                    Atom::Dim(name) if self.required_dims.contains(name) => Some(name.clone()),
                     _ => None,
                 });
                 needed.insert(param?);

@@ -244,8 +244,10 @@ impl Checker<'_> {
         let lengths = match extent {
             Dim::Const(length) => length.is_multiple_of(of).then(Default::default),
             Dim::Param(name) => Some([name.clone()].into()),
-            // A whole axis; another dim promises nothing about this one's blocks.
-            Dim::TensorDim(_) => (Some(extent) == dim).then(Default::default),
+            // A whole axis, which the tensor's contract covers; or the extent of a tile, which
+            // is bound when compiling.
+            Dim::TensorDim(_) if Some(extent) == dim => Some(Default::default()),
+            Dim::TensorDim(name) => Some([name.clone()].into()),
         };
         let (Some(starts), Some(lengths)) = (&starts, &lengths) else {
             let part = if starts.is_none() { "start" } else { "length" };
@@ -254,10 +256,22 @@ impl Checker<'_> {
                 problem(message).help(format!("use multiples of {of}, or of an `@autotune` parameter")),
             );
         };
-        for param in starts.union(lengths) {
-            self.multiples.push(ParamMultiple { param: param.clone(), of, span });
+        for name in starts.union(lengths) {
+            self.need_multiple(name, of, span);
         }
         Some(())
+    }
+
+    /// Records that a parameter, or a dim that is bound when compiling, is a multiple of `of`.
+    pub(super) fn need_multiple(&mut self, name: &str, of: u64, span: Span) {
+        if !self.dims.iter().any(|dim| dim == name) {
+            self.multiples.push(ParamMultiple { param: name.to_owned(), of, span });
+            return;
+        }
+        let contract = Contract::Multiple { dim: name.to_owned(), of };
+        if !self.contracts.contains(&contract) {
+            self.contracts.push(contract);
+        }
     }
 
     /// The launch contract of a block-format tensor.

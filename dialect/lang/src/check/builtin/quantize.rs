@@ -1,7 +1,7 @@
 //! `quantize(x, F)`: a tile in a format of activations, or in a float type.
 
 use phobos_artifact::{
-    Contract, DType, Element,
+    DType, Element,
     format::{ACTIVATIONS, Format},
 };
 
@@ -13,7 +13,7 @@ use crate::{
     diagnostics::{Code, Diagnostic},
     span::Span,
     tree::{self, Arg, ExprKind as Source, Ident},
-    typed::{Dim, Expr, ExprKind, ParamMultiple, TileType, Type},
+    typed::{Dim, Expr, ExprKind, TileType, Type},
 };
 
 /// The scalar types that `quantize` makes, so that a kernel for a format also serves
@@ -79,20 +79,14 @@ impl Checker<'_> {
     fn whole_tile(&mut self, format: &Format, dim: Option<&Dim>, span: Span) -> Option<()> {
         let of = format.elements as u64;
         let dim = dim?;
-        let (whole, help) = match dim {
-            Dim::Const(extent) => {
-                (extent.is_multiple_of(of), format!("use a multiple of {of}, or an `@autotune` parameter"))
-            }
-            Dim::Param(param) => {
-                self.multiples.push(ParamMultiple { param: param.clone(), of, span });
+        match dim {
+            Dim::Const(extent) if extent.is_multiple_of(of) => return Some(()),
+            Dim::Const(_) => {}
+            // The extent of a tile is bound when compiling.
+            Dim::Param(name) | Dim::TensorDim(name) => {
+                self.need_multiple(name, of, span);
                 return Some(());
             }
-            Dim::TensorDim(name) => {
-                (self.promised(name, of), format!("promise it: `@aligned({name} = {of})` above the kernel"))
-            }
-        };
-        if whole {
-            return Some(());
         }
         self.fail(
             Diagnostic::error(
@@ -101,16 +95,8 @@ impl Checker<'_> {
                 format!("the last extent of this tile, {dim}, is not provably a multiple of {of}"),
             )
             .label(format!("a block of {} has {of} elements", format.name))
-            .help(help),
+            .help(format!("use a multiple of {of}, or an `@autotune` parameter")),
         )
-    }
-
-    /// Whether every launch is checked to have a dim that is a multiple of `of`.
-    fn promised(&self, name: &str, of: u64) -> bool {
-        self.contracts.iter().any(|contract| match contract {
-            Contract::Multiple { dim, of: known } => dim == name && known.is_multiple_of(of),
-            Contract::AtMost { .. } | Contract::TensorElements { .. } => false,
-        })
     }
 }
 
