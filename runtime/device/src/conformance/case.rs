@@ -72,6 +72,9 @@ pub(super) struct Output {
     pub before: Option<Vec<u8>>,
     pub wanted: Vec<f64>,
     pub tolerance: Tolerance,
+    /// What each element may be further off, for errors that no one number bounds; none
+    /// when it is empty.
+    pub slack: Vec<f64>,
 }
 
 impl Case {
@@ -130,16 +133,37 @@ impl Case {
 
     /// A tensor that is written whole.
     pub fn typed_output(
-        mut self,
+        self,
         name: &str,
         dtype: DType,
         shape: &[u64],
         wanted: Vec<f64>,
         tolerance: Tolerance,
     ) -> Case {
-        let element = Element::Scalar(dtype);
-        let output = Output { element, shape: shape.to_vec(), before: None, wanted, tolerance };
+        self.element_output(name, Element::Scalar(dtype), shape, wanted, tolerance)
+    }
+
+    /// A tensor that is written whole, compared by its decoded values. (Blocks in rows
+    /// alone: no kernel writes others.)
+    pub fn element_output(
+        mut self,
+        name: &str,
+        element: Element,
+        shape: &[u64],
+        wanted: Vec<f64>,
+        tolerance: Tolerance,
+    ) -> Case {
+        let slack = Vec::new();
+        let output = Output { element, shape: shape.to_vec(), before: None, wanted, tolerance, slack };
         self.arguments.push((name.to_owned(), Value::Output(output)));
+        self
+    }
+
+    /// Lets each element of the last output be off by so much more.
+    pub fn within(mut self, slack: Vec<f64>) -> Case {
+        if let Some((_, Value::Output(output))) = self.arguments.last_mut() {
+            output.slack = slack;
+        }
         self
     }
 
@@ -151,6 +175,7 @@ impl Case {
             before: Some(before.bytes.clone()),
             wanted,
             tolerance,
+            slack: Vec::new(),
         };
         self.arguments.push((name.to_owned(), Value::Output(output)));
         self

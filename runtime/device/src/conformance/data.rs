@@ -1,7 +1,7 @@
 //! Tensors of a case: their bytes, and the exact values that these mean.
 
 use half::{bf16, f16};
-use phobos_artifact::{DType, Element};
+use phobos_artifact::{DType, Element, format::Format};
 
 use super::block;
 
@@ -31,7 +31,18 @@ impl Data {
         Data::new(DType::F32, shape, values)
     }
 
-    /// Random content: scalars in [-1, 1), blocks with scales in [0.01, 0.1).
+    /// `values` rounded to a format of activations by the reference encoder. Without
+    /// content for other formats, and unless they are whole blocks: a mistake of the case.
+    pub fn quantized(format: &'static Format, shape: &[u64], values: &[f64]) -> Data {
+        let narrow: Vec<f32> = values.iter().map(|value| *value as f32).collect();
+        let bytes = format.quantize(&narrow).unwrap_or_default();
+        let element = Element::Block(format);
+        let values = decode_element(element, &bytes);
+        Data { element, shape: shape.to_vec(), bytes, values }
+    }
+
+    /// Random content: scalars in [-1, 1), blocks of weights with scales in [0.01, 0.1),
+    /// blocks of activations of values in [-1, 1).
     pub fn random(element: Element, shape: &[u64], random: &mut Random) -> Data {
         let count = count(shape);
         match element {
@@ -166,7 +177,8 @@ mod tests {
     #[test]
     fn poison_is_nan_wherever_there_is_one() {
         let scalars = [DType::F16, DType::Bf16, DType::F32, DType::F64].map(Element::Scalar);
-        for element in scalars.into_iter().chain(format::ALL.into_iter().map(Element::Block)) {
+        let formats = format::ALL.into_iter().chain(format::ACTIVATIONS);
+        for element in scalars.into_iter().chain(formats.map(Element::Block)) {
             let values = decode_element(element, &poison(element));
             assert_eq!(values.len(), element.block_elements());
             assert!(values.iter().all(|value| value.is_nan()), "{element}");
@@ -175,12 +187,25 @@ mod tests {
 
     #[test]
     fn random_blocks_have_moderate_values() {
-        for format in format::ALL {
+        for format in format::ALL.into_iter().chain(format::ACTIVATIONS) {
             let name = format.name;
             let data = Data::random(Element::Block(format), &[3, 256], &mut Random::new(1));
             assert_eq!(data.values.len(), 768);
             assert!(data.values.iter().all(|value| value.abs() < 13.0), "{name}");
             assert!(data.values.iter().any(|value| value.abs() > 0.05), "{name}");
         }
+    }
+
+    #[test]
+    fn quantized_values_are_those_of_the_blocks() {
+        for format in format::ACTIVATIONS {
+            let values: Vec<f64> = (0..64).map(|at| f64::from(at) - 31.5).collect();
+            let data = Data::quantized(format, &[2, 32], &values);
+            assert_eq!((data.bytes.len(), data.values.len()), (2 * format.bytes, 64));
+            let near = |(value, found): (&f64, &f64)| (value - found).abs() < 0.13;
+            assert!(values.iter().zip(&data.values).all(near), "{}", format.name);
+            assert!(Data::quantized(format, &[33], &[0.0; 33]).bytes.is_empty());
+        }
+        assert!(Data::quantized(format::ALL[0], &[32], &[0.0; 32]).bytes.is_empty());
     }
 }

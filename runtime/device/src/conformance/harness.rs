@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Range};
 
 use super::{
     Compile,
-    case::{Case, Output, Value},
+    case::{Case, Output, Tolerance, Value},
     data::{decode_element, poison},
     report::{Failure, Problem, Report},
 };
@@ -189,12 +189,11 @@ impl Guarded {
 /// Compares an output with its reference.
 fn compare(name: &str, output: &Output, bytes: &[u8]) -> Option<Problem> {
     let found = decode_element(output.element, bytes);
-    let mut wrong = output
-        .wanted
-        .iter()
-        .zip(&found)
-        .enumerate()
-        .filter(|(_, (wanted, found))| !output.tolerance.accepts(**wanted, **found));
+    let mut wrong = output.wanted.iter().zip(&found).enumerate().filter(|(at, (wanted, found))| {
+        let slack = output.slack.get(*at).copied().unwrap_or(0.0);
+        let absolute = output.tolerance.absolute + slack;
+        !Tolerance { absolute, ..output.tolerance }.accepts(**wanted, **found)
+    });
     let (at, (wanted, found_first)) = match wrong.next() {
         Some(first) => first,
         // A reference of another length is a mistake of the case.

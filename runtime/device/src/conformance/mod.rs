@@ -27,12 +27,14 @@ mod casts;
 mod control;
 mod data;
 mod dot;
+mod dot_quantized;
 mod elementwise;
 mod gate;
 mod harness;
 mod integer;
 mod linear;
 mod norm;
+mod quantize;
 mod reduction;
 mod report;
 mod rope;
@@ -71,6 +73,8 @@ pub const FAMILIES: &[Family] = &[
     Family { name: "control", cases: control::cases },
     Family { name: "dot", cases: dot::cases },
     Family { name: "linear", cases: linear::cases },
+    Family { name: "quantize", cases: quantize::cases },
+    Family { name: "dot_quantized", cases: dot_quantized::cases },
     Family { name: "norm", cases: norm::cases },
     Family { name: "rope", cases: rope::cases },
     Family { name: "attention", cases: attention::cases },

@@ -312,6 +312,8 @@ fn every_case_fits_its_source() {
             for (name, value) in &case.arguments {
                 if let Value::Output(output) = value {
                     assert_eq!(output.wanted.len(), count(&output.shape), "{} {name}", case.op);
+                    let slack = output.slack.len();
+                    assert!(slack == 0 || slack == output.wanted.len(), "{} {name}", case.op);
                 }
             }
             device.memory.lock().unwrap().clear();
