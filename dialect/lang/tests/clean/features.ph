@@ -122,3 +122,19 @@ kernel quantised[A: format, F: format](X: tensor<A>[M, K], V: tensor<f32>[M, K],
   Q[m, :] = quantize(f32(Q[m, :]), q8_1)
   Y[m :+ TM, n :+ TN] = acc
 }
+// -----
+// Blocks go through functions, which bind their format as any element.
+fn encoded[T: dtype](x: tile<T>[R, C]) -> tile<q8_1>[R, C] { return quantize(f32(x), q8_1) }
+
+fn product[A: format, F: format](x: tile<A>[R, C], w: tile<F>[N, C]) -> tile<f32>[R, N] { return dot_t(x, w) }
+
+kernel functions(X: tensor<f16>[M, K], W: tensor<q8_0>[N, K], Y: tensor<f32>[M, N], Z: tensor<q8_1>[2, M, K]) {
+  let m = program_id(0) * 4
+  let n = program_id(1) * 16
+  var acc: tile<f32>[4, 16] = 0.0
+  for k in range(0, K, 64) {
+    let w = W[n :+ 16, k :+ 64]
+    acc += product(encoded(X[m :+ 4, k :+ 64]), w) + product(Z[0, m :+ 4, k :+ 64], w) + product(W[m :+ 4, k :+ 64], w)
+  }
+  Y[m :+ 4, n :+ 16] = acc
+}
