@@ -452,10 +452,11 @@ mod tests {
 
     #[test]
     fn a_request_names_what_the_model_decides() {
-        let request = Role::Linear { weight: q4_1(), rows: Rows::One }.request(Chip::Sm(86));
+        let from = Precision::Rounded.element(Rows::One);
+        let request = Role::Linear { from, weight: q4_1(), rows: Rows::One }.request(Chip::Sm(86));
         assert_eq!(request.kernel, "linear");
         assert_eq!(request.chip, Chip::Sm(86));
-        assert_eq!(request.elements, BTreeMap::from([("F".to_owned(), q4_1())]));
+        assert_eq!(request.elements, BTreeMap::from([("A".to_owned(), from), ("F".to_owned(), q4_1())]));
         let params = [("TILE_K", 4096), ("TILE_M", 1), ("TILE_N", 32)];
         assert_eq!(request.params, params.map(|(name, value)| (name.to_owned(), value)).into());
         assert!(request.dims.is_empty());
@@ -514,22 +515,24 @@ mod tests {
         let (weight, cache) = (q4_1(), DType::F16);
         let mut roles = vec![
             Role::Embed { table: weight, width: 64 },
-            Role::RmsNorm { width: 64 },
             Role::RmsNormAdd { width: 64 },
-            Role::NormRope { pairs: 16 },
-            Role::NormRopeStore { pairs: 16, cache },
-            Role::Rope { pairs: 16 },
-            Role::StoreKeys { pairs: 16, cache },
-            Role::StoreValues { width: 64, cache },
+            Role::NormRope { pairs: 16, cache },
+            Role::Rope { pairs: 16, cache },
             Role::Softcap,
         ];
-        for rows in Rows::ALL {
-            roles.push(Role::Linear { weight, rows });
-            roles.push(Role::LinearAdd { weight, rows });
-            roles.push(Role::SwiGlu { gate: weight, up: weight, rows });
-            roles.push(Role::GeGlu { gate: weight, up: weight, rows });
+        for precision in [Precision::Exact, Precision::Rounded] {
+            for rows in Rows::ALL {
+                let (from, to) = (precision.element(rows), precision.element(rows));
+                roles.push(Role::RmsNorm { width: 64, to });
+                roles.push(Role::Linear { from, weight, rows });
+                roles.push(Role::LinearAdd { from, weight, rows });
+                roles.push(Role::Qkv { from, weights: [weight; 3], cache, rows });
+                roles.push(Role::SwiGlu { from, to, gate: weight, up: weight, rows });
+                roles.push(Role::GeGlu { from, to, gate: weight, up: weight, rows });
+                roles.push(Role::Attention { head: 32, cache, to });
+                roles.push(Role::AttentionOne { head: 32, group: 3, cache, to });
+            }
         }
-        roles.extend([Role::Attention { head: 32, cache }, Role::AttentionOne { head: 32, group: 3, cache }]);
         roles
     }
 
@@ -551,14 +554,39 @@ mod tests {
                 continue;
             };
             let (from, to) = (role.request(Chip::Sm(75)), other.request(Chip::Sm(75)));
-            assert!(to.elements.values().all(|element| *element == q8_0), "{role}: {:?}", to.elements);
+            for (name, element) in &to.elements {
+                let weight = !["A", "B", "T"].contains(&name.as_str());
+                let expected = if weight { q8_0 } else { from.elements[name] };
+                assert_eq!(*element, expected, "{role}: {name}");
+            }
             assert!(to.elements.keys().eq(from.elements.keys()), "{role}");
             assert_eq!(CompileRequest { elements: from.elements, ..to }, role.request(Chip::Sm(75)));
         }
+        // Scalars are multiplied with f32.
+        let rounded =
+            Role::Linear { from: Precision::Rounded.element(Rows::Many), weight: q4_1(), rows: Rows::Many };
+        let f16 = Element::Scalar(DType::F16);
+        let exact = Role::Linear { from: F32, weight: f16, rows: Rows::Many };
+        assert_eq!(rounded.with_weight(f16), Some(exact));
         // 48 columns are one block of 32 and a half.
         let odd = Role::Embed { table: Element::Scalar(DType::F16), width: 48 };
         assert_eq!(odd.with_weight(q8_0), None);
         assert!(odd.with_weight(Element::Scalar(DType::F32)).is_some());
+    }
+
+    #[test]
+    fn inputs_are_rounded_where_all_weights_are_blocks() {
+        let settings = Settings { activations: Activations::Q8, ..Settings::default() };
+        let (q4_1, f16) = (q4_1(), Element::Scalar(DType::F16));
+        assert_eq!(Precision::of(&settings, 64, &[q4_1, q4_1]), Precision::Rounded);
+        assert_eq!(Precision::of(&settings, 64, &[q4_1, f16]), Precision::Exact);
+        assert_eq!(Precision::of(&settings, 48, &[q4_1]), Precision::Exact);
+        assert_eq!(Precision::of(&Settings::default(), 64, &[q4_1]), Precision::Exact);
+        let names = |precision: Precision| Rows::ALL.map(|rows| precision.element(rows).name());
+        assert_eq!(names(Precision::Rounded), ["q16_1", "q8_1", "q8_1"]);
+        assert_eq!(names(Precision::Exact), ["f32"; 3]);
+        assert_eq!(Precision::Rounded.elements(64).len(), 2);
+        assert_eq!(Precision::Exact.elements(64), [F32]);
     }
 
     #[test]
@@ -575,8 +603,8 @@ mod tests {
     fn a_role_is_requested_once() {
         let mut set = RoleSet::default();
         set.add(Role::Softcap);
-        set.add(Role::RmsNorm { width: 8 });
+        set.add(Role::RmsNorm { width: 8, to: F32 });
         set.add(Role::Softcap);
-        assert_eq!(set.roles(), [Role::Softcap, Role::RmsNorm { width: 8 }]);
+        assert_eq!(set.roles(), [Role::Softcap, Role::RmsNorm { width: 8, to: F32 }]);
     }
 }

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use phobos_artifact::{CompileError, DType, KernelSource, WorkerOptions, WorkerPool};
+use phobos_artifact::{CompileError, DType, Element, KernelSource, WorkerOptions, WorkerPool};
 use phobos_device::Device;
 use phobos_models::{
-    Logits,
+    Activations, Logits, Settings,
     kernels::{Role, Rows},
 };
 
@@ -22,7 +22,8 @@ use crate::{
 pub fn compiler() -> Option<(WorkerPool, Arc<dyn Device>)> {
     let device = phobos_device::open("host", &phobos_device::OpenOptions::default()).unwrap();
     let pool = WorkerPool::new(WorkerOptions::default());
-    let probe = Role::Linear { weight: "f32".parse().unwrap(), rows: Rows::One }.request(device.chips()[0]);
+    let f32: Element = "f32".parse().unwrap();
+    let probe = Role::Linear { from: f32, weight: f32, rows: Rows::One }.request(device.chips()[0]);
     match pool.get(&probe) {
         Err(error @ CompileError::NotFound { .. }) => {
             assert!(std::env::var_os("PHOBOS_REQUIRE_COMPILER").is_none_or(|v| v != "1"), "{error}");
@@ -77,9 +78,15 @@ fn tiny_greedy_ids_are_llama_cpps() {
 
 #[test]
 fn smollm2_logits_match_llama_cpp() {
+    for activations in [Activations::F32, Activations::Q8] {
+        smollm2_logits(activations);
+    }
+}
+
+fn smollm2_logits(activations: Activations) {
     let Some(model) = smollm2_model() else { return };
     let Some((source, device)) = compiler() else { return };
-    let model = load(&model, &settings(DType::F32, 64), device, &source);
+    let model = load(&model, &Settings { activations, ..settings(DType::F32, 64) }, device, &source);
     for case in smollm2() {
         let mut sequence = model.clone().sequence().unwrap();
         let tokens = &case.tokens[..case.top5.len()];

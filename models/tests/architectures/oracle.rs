@@ -40,20 +40,29 @@ fn signature(kernel: &str) -> Signature {
             &[("eps", DType::F32)],
         ),
         "rmsnorm" => (
-            &[("X", "f32", "N E", Read), ("W", "f32", "E", Read), ("Y", "f32", "N E", Write)],
+            &[("X", "f32", "N E", Read), ("W", "f32", "E", Read), ("Y", "B", "N E", Write)],
             &[("eps", DType::F32)],
         ),
-        "linear" => (&[("X", "f32", "M K", Read), ("W", "F", "N K", Read), ("Y", "f32", "M N", Write)], &[]),
+        "linear" => (&[("X", "A", "M K", Read), ("W", "F", "N K", Read), ("Y", "f32", "M N", Write)], &[]),
         "linear_add" => {
-            (&[("X", "f32", "M K", Read), ("W", "F", "N K", Read), ("Y", "f32", "M N", ReadWrite)], &[])
+            (&[("X", "A", "M K", Read), ("W", "F", "N K", Read), ("Y", "f32", "M N", ReadWrite)], &[])
         }
-        "rope" => (
-            &[("X", "f32", "N H R 2", ReadWrite), ("Cos", "f32", "P R", Read), ("Sin", "f32", "P R", Read)],
+        "qkv" => (
+            &[
+                ("X", "A", "M K", Read),
+                ("Wq", "F", "N K", Read),
+                ("Wk", "G", "P K", Read),
+                ("Wv", "H", "P K", Read),
+                ("Q", "f32", "M N", Write),
+                ("Key", "f32", "M P", Write),
+                ("Cache", "T", "S P", Write),
+            ],
             &[("pos", DType::I32)],
         ),
-        "rope_store" => (
+        "rope" => (
             &[
-                ("X", "f32", "N G R 2", Read),
+                ("Q", "f32", "N H R 2", ReadWrite),
+                ("Key", "f32", "N G R 2", Read),
                 ("Cos", "f32", "P R", Read),
                 ("Sin", "f32", "P R", Read),
                 ("Cache", "T", "S G R 2", Write),
@@ -62,30 +71,22 @@ fn signature(kernel: &str) -> Signature {
         ),
         "norm_rope" => (
             &[
-                ("X", "f32", "N H 2 R", ReadWrite),
-                ("W", "f32", "2 R", Read),
-                ("Cos", "f32", "P R", Read),
-                ("Sin", "f32", "P R", Read),
-            ],
-            &[("pos", DType::I32), ("eps", DType::F32)],
-        ),
-        "norm_rope_store" => (
-            &[
-                ("X", "f32", "N G 2 R", Read),
-                ("W", "f32", "2 R", Read),
+                ("Q", "f32", "N H 2 R", ReadWrite),
+                ("Key", "f32", "N G 2 R", Read),
+                ("Wq", "f32", "2 R", Read),
+                ("Wk", "f32", "2 R", Read),
                 ("Cos", "f32", "P R", Read),
                 ("Sin", "f32", "P R", Read),
                 ("Cache", "T", "S G 2 R", Write),
             ],
             &[("pos", DType::I32), ("eps", DType::F32)],
         ),
-        "store" => (&[("X", "f32", "N E", Read), ("Cache", "T", "S E", Write)], &[("pos", DType::I32)]),
         "attention" => (
             &[
                 ("Q", "f32", "N H D", Read),
                 ("K", "T", "S G D", Read),
                 ("V", "T", "S G D", Read),
-                ("O", "f32", "N H D", Write),
+                ("O", "B", "N E", Write),
             ],
             &[("pos", DType::I32), ("window", DType::I32), ("scale", DType::F32)],
         ),
@@ -94,17 +95,17 @@ fn signature(kernel: &str) -> Signature {
                 ("Q", "f32", "1 G R D", Read),
                 ("K", "T", "S G D", Read),
                 ("V", "T", "S G D", Read),
-                ("O", "f32", "1 G R D", Write),
+                ("O", "B", "1 G R D", Write),
             ],
             &[("pos", DType::I32), ("window", DType::I32), ("scale", DType::F32)],
         ),
         "softcap" => (&[("X", "f32", "N V", ReadWrite)], &[("cap", DType::F32)]),
         "swiglu" | "geglu" => (
             &[
-                ("X", "f32", "M K", Read),
+                ("X", "A", "M K", Read),
                 ("Gate", "F", "N K", Read),
                 ("Up", "G", "N K", Read),
-                ("Y", "f32", "M N", Write),
+                ("Y", "B", "M N", Write),
             ],
             &[],
         ),
@@ -288,8 +289,13 @@ fn store(tensor: &Tensor, first: usize, values: &[f64]) {
         Element::Scalar(DType::F16) => {
             values.iter().flat_map(|value| f16::from_f64(*value).to_le_bytes()).collect()
         }
+        Element::Block(format) => {
+            let values: Vec<f32> = values.iter().map(|value| *value as f32).collect();
+            format.quantize(&values).unwrap()
+        }
         other => panic!("a kernel writes {other}"),
     };
+    let first = first / tensor.element.block_elements();
     let start = tensor.offset + (first * tensor.element.block_bytes()) as u64;
     bytes(&tensor.buffer).lock().unwrap()[range(start, data.len())].copy_from_slice(&data);
 }
@@ -334,39 +340,49 @@ fn run(kernel: &str, t: &[&Tensor], s: &[u64]) {
             }
             store(t[2], 0, &y);
         }
-        "rope" | "rope_store" => {
-            let (heads, r, pos) = (axis(0, 1), axis(0, 2), s[0] as usize);
-            let mut x = v[0].clone();
-            for (n, row) in x.chunks_mut(heads * r * 2).enumerate() {
-                let angles = (pos + n) * r;
-                for head in row.chunks_mut(r * 2) {
-                    for (i, pair) in head.chunks_mut(2).enumerate() {
-                        let (c, s) = (v[1][angles + i], v[2][angles + i]);
-                        let (a, b) = (pair[0], pair[1]);
-                        (pair[0], pair[1]) = (a * c - b * s, a * s + b * c);
+        "qkv" => {
+            let (k, p, pos) = (axis(0, 1), axis(2, 0), s[0] as usize);
+            for (weight, to, first) in [(1, 4, 0), (2, 5, 0), (3, 6, pos * p)] {
+                let rows = |x| v[weight].chunks(k).map(move |w| dot(x, w));
+                store(t[to], first, &v[0].chunks(k).flat_map(rows).collect::<Vec<_>>());
+            }
+        }
+        "rope" => {
+            let (r, pos) = (axis(0, 2), s[0] as usize);
+            for (tensor, to) in [(0, 0), (1, 4)] {
+                let heads = axis(tensor, 1);
+                let mut x = v[tensor].clone();
+                for (n, row) in x.chunks_mut(heads * r * 2).enumerate() {
+                    let angles = (pos + n) * r;
+                    for head in row.chunks_mut(r * 2) {
+                        for (i, pair) in head.chunks_mut(2).enumerate() {
+                            let (c, s) = (v[2][angles + i], v[3][angles + i]);
+                            let (a, b) = (pair[0], pair[1]);
+                            (pair[0], pair[1]) = (a * c - b * s, a * s + b * c);
+                        }
                     }
                 }
+                store(t[to], if to == 0 { 0 } else { pos * heads * r * 2 }, &x);
             }
-            let first = if kernel == "rope" { 0 } else { pos * heads * r * 2 };
-            store(t.get(3).unwrap_or(&t[0]), first, &x);
         }
-        "norm_rope" | "norm_rope_store" => {
-            let (heads, r, pos, eps) = (axis(0, 1), axis(0, 3), s[0] as usize, float(s[1]));
-            let mut x = Vec::with_capacity(v[0].len());
-            for (at, head) in v[0].chunks(r * 2).enumerate() {
-                let angles = (pos + at / heads) * r;
-                let normed = norm(head, &v[1], eps);
-                let turn = |i: usize| {
-                    let (a, b, c, s) = (normed[i], normed[r + i], v[2][angles + i], v[3][angles + i]);
-                    (a * c - b * s, a * s + b * c)
-                };
-                x.extend((0..r).map(|i| turn(i).0));
-                x.extend((0..r).map(|i| turn(i).1));
+        "norm_rope" => {
+            let (r, pos, eps) = (axis(0, 3), s[0] as usize, float(s[1]));
+            for (tensor, weight, to) in [(0, 2, 0), (1, 3, 6)] {
+                let heads = axis(tensor, 1);
+                let mut x = Vec::with_capacity(v[tensor].len());
+                for (at, head) in v[tensor].chunks(r * 2).enumerate() {
+                    let angles = (pos + at / heads) * r;
+                    let normed = norm(head, &v[weight], eps);
+                    let turn = |i: usize| {
+                        let (a, b, c, s) = (normed[i], normed[r + i], v[4][angles + i], v[5][angles + i]);
+                        (a * c - b * s, a * s + b * c)
+                    };
+                    x.extend((0..r).map(|i| turn(i).0));
+                    x.extend((0..r).map(|i| turn(i).1));
+                }
+                store(t[to], if to == 0 { 0 } else { pos * heads * r * 2 }, &x);
             }
-            let first = if kernel == "norm_rope" { 0 } else { pos * heads * r * 2 };
-            store(t.get(4).unwrap_or(&t[0]), first, &x);
         }
-        "store" => store(t[1], s[0] as usize * axis(0, 1), &v[0]),
         "attention" | "attention_one" => {
             let (n, d, g) = (axis(0, 0), axis(1, 2), axis(1, 1));
             let h = v[0].len() / (n * d);

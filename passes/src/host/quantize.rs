@@ -116,7 +116,7 @@ impl<'c> Lowering<'c> {
         }
     }
 
-    fn up_to_blocks(&self, extent: Size<'c>, format: &Format) -> Result<Size<'c>, PassError> {
+    pub(super) fn up_to_blocks(&self, extent: Size<'c>, format: &Format) -> Result<Size<'c>, PassError> {
         let elements = format.elements as i64;
         self.round_down(self.add(extent, Size::Const(elements - 1))?, elements)
     }

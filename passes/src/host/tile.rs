@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, rc::Rc};
 
 use melior::ir::ValueLike;
-use phobos_artifact::format::Format;
+use phobos_artifact::format::{Format, Layout};
 use phobos_dialect::{Op, PassError, Type, Val, build::IntegerPredicate, ir, types::Tile};
 
 use super::{
@@ -494,6 +494,19 @@ impl<'c> Lowering<'c> {
         let (shape, element) = self.shape(result)?;
         let source = self.source(ir::operands(op)[0])?;
         let Kind::Blocks(blocks) = source.kind else { return unexpected(op) };
+        let last = shape.len() - 1;
+        let cut = !matches!(source.extents[last], Size::Const(k) if k % blocks.format.elements as i64 == 0);
+        if cut && blocks.format.layout == Layout::Rows {
+            // A tile that was quantised here may end inside a block, which is read whole.
+            let mut whole = source.extents.clone();
+            whole[last] = self.up_to_blocks(whole[last], blocks.format)?;
+            let view = self.scratch_tile(&shape, element)?;
+            let decoded =
+                Source { kind: Kind::Decode(blocks), element, shape: shape.clone(), extents: whole };
+            self.copy_into(&decoded, &view)?;
+            self.define(result, Source { kind: Kind::View(view), element, shape, extents: source.extents });
+            return Ok(());
+        }
         self.define(result, Source { kind: Kind::Decode(blocks), element, shape, extents: source.extents });
         Ok(())
     }

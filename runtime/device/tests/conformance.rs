@@ -83,6 +83,13 @@ fn skip(test: &str, reason: &str) {
 }
 
 #[test]
+fn host_v4_vnni() {
+    if let Some(report) = suite(HostLevel::V4Vnni, "conformance::host_v4_vnni") {
+        assert!(report.failures.is_empty(), "{report}");
+    }
+}
+
+#[test]
 fn host_v4() {
     if let Some(report) = suite(HostLevel::V4, "conformance::host_v4") {
         assert!(report.failures.is_empty(), "{report}");
