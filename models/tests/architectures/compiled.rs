@@ -91,5 +91,35 @@ fn smollm2_logits(activations: Activations) {
         let mut sequence = model.clone().sequence().unwrap();
         let tokens = &case.tokens[..case.top5.len()];
         case.assert_matches(tokens.iter().map(|token| sequence.forward(&[*token], Logits::Last).unwrap()));
+        // All at once: other kernels.
+        let all = model.clone().sequence().unwrap().forward(tokens, Logits::All).unwrap();
+        case.assert_matches(all.chunks(all.len() / tokens.len()).map(<[f32]>::to_vec));
+    }
+}
+
+/// Rounding activations costs little: with 16 bits next to nothing, with 8 bits what llama.cpp
+/// loses. Limits are on the mean square error of all logits over their mean square.
+#[test]
+fn rounded_activations_stay_close_to_exact_ones() {
+    let Some(file) = smollm2_model() else { return };
+    let Some((source, device)) = compiler() else { return };
+    let on = |activations, chunk| {
+        load(&file, &Settings { activations, ..settings(DType::F32, chunk) }, device.clone(), &source)
+    };
+    let cases = smollm2();
+    let tokens: Vec<u32> = cases.iter().flat_map(|case| case.tokens.clone()).take(60).collect();
+    let widen = |logits: Vec<f32>| logits.into_iter().map(f64::from).collect::<Vec<_>>();
+    let run = |activations, chunk, tokens: &[u32]| {
+        widen(on(activations, chunk).sequence().unwrap().forward(tokens, Logits::All).unwrap())
+    };
+    for (chunk, count, limit) in [(1, 24, 1e-6), (20, 40, 2e-2), (64, 40, 2e-2), (64, 60, 2e-2)] {
+        let tokens = &tokens[..count];
+        let (exact, rounded) = (run(Activations::F32, chunk, tokens), run(Activations::Q8, chunk, tokens));
+        let v = exact.len() / tokens.len();
+        let each: Vec<f64> = (0..tokens.len()).map(|i| nmse(rounded[i * v..][..v].to_vec(), exact[i * v..][..v].to_vec())).collect();
+        eprintln!("{each:.5?}");
+        let nmse = nmse(rounded, exact);
+        eprintln!("{count} tokens in chunks of {chunk}: NMSE {nmse:e}");
+        assert!(nmse < limit, "{count} tokens in chunks of {chunk}: NMSE {nmse:e}");
     }
 }
