@@ -116,7 +116,9 @@ fn rounded_activations_stay_close_to_exact_ones() {
         let tokens = &tokens[..count];
         let (exact, rounded) = (run(Activations::F32, chunk, tokens), run(Activations::Q8, chunk, tokens));
         let v = exact.len() / tokens.len();
-        let each: Vec<f64> = (0..tokens.len()).map(|i| nmse(rounded[i * v..][..v].to_vec(), exact[i * v..][..v].to_vec())).collect();
+        let each: Vec<f64> = (0..tokens.len())
+            .map(|i| nmse(rounded[i * v..][..v].to_vec(), exact[i * v..][..v].to_vec()))
+            .collect();
         eprintln!("{each:.5?}");
         let nmse = nmse(rounded, exact);
         eprintln!("{count} tokens in chunks of {chunk}: NMSE {nmse:e}");

@@ -150,7 +150,7 @@ impl Device for HostDevice {
         let image = image_to_load(self, artifact, ImageKind::SharedObject, "it has no shared object")?;
         Kernel::new(&self.token, metadata, || {
             elf::check(&image.bytes).map_err(&bad)?;
-            Ok(Box::new(Object::load(&image.bytes).map_err(&bad)?))
+            Ok(Box::new(Object::load(&image.bytes, &metadata.kernel).map_err(&bad)?))
         })
     }
 

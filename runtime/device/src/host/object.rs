@@ -35,8 +35,10 @@ unsafe impl Sync for Object {}
 
 impl Object {
     /// Loads `image`, which must have passed [`super::elf::check`]. The error says why not.
-    pub fn load(image: &[u8]) -> Result<Object, String> {
-        let file = memory_file(image).map_err(|error| format!("cannot make a file in memory: {error}"))?;
+    /// `name` is what profilers show.
+    pub fn load(image: &[u8], name: &str) -> Result<Object, String> {
+        let file =
+            memory_file(image, name).map_err(|error| format!("cannot make a file in memory: {error}"))?;
         let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))
             .map_err(|error| format!("the loader: {error}"))?;
         // SAFETY: the path is a C string. Loading runs the object's initialisers; an
@@ -100,10 +102,13 @@ impl Drop for Object {
     }
 }
 
-/// An anonymous file with `image` in it.
-fn memory_file(image: &[u8]) -> io::Result<File> {
+/// An anonymous file with `image` in it. The name has no meaning to the kernel but shows up in
+/// /proc/PID/maps, so that `perf report --sort dso` tells Phobos kernels apart.
+fn memory_file(image: &[u8], name: &str) -> io::Result<File> {
+    let name: String = name.chars().filter(|c| !c.is_control()).take(100).collect();
+    let name = CString::new(format!("phobos:{name}"))?;
     // SAFETY: the name is a C string.
-    let descriptor = unsafe { libc::memfd_create(c"phobos-kernel".as_ptr(), libc::MFD_CLOEXEC) };
+    let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
