@@ -1,7 +1,7 @@
 // The three products of an attention layer in one launch: queries and keys, and values
 // straight into their cache at rows pos on. A program makes one tile of one of them.
 //   X [M, K], Wq [N, K], Wk and Wv [P, K] -> Q [M, N], Key [M, P], Cache [S, P]
-@autotune(TILE_M in [1, 4, 16, 64], TILE_N in [16, 32, 64], TILE_K in [256, 512, 4096])
+@autotune(TILE_M in [1, 4, 16, 64, 128], TILE_N in [16, 32, 64], TILE_K in [256, 512, 4096])
 @grid(ceil(N / TILE_N) + 2 * ceil(P / TILE_N), ceil(M / TILE_M))
 kernel qkv[A: format, F: format, G: format, H: format, T: dtype](
     X: tensor<A>[M, K], Wq: tensor<F>[N, K], Wk: tensor<G>[P, K], Wv: tensor<H>[P, K],

@@ -60,7 +60,7 @@ impl Rows {
         match self {
             Rows::One => 1,
             Rows::Few => 16,
-            Rows::Many => 64,
+            Rows::Many => 128,
         }
     }
 }
@@ -319,7 +319,7 @@ impl Role {
                 .element("T", Element::Scalar(cache))
                 .element("B", to)
                 .dim("D", head)
-                .param("TILE_Q", 16),
+                .param("TILE_Q", 32),
             Role::AttentionOne { head, group, cache, to } => Spec::new(ATTENTION, "attention_one")
                 .element("T", Element::Scalar(cache))
                 .element("B", to)

@@ -88,7 +88,7 @@ impl Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { context: None, kv: DType::F16, chunk: 64, activations: Activations::F32 }
+        Settings { context: None, kv: DType::F16, chunk: 256, activations: Activations::F32 }
     }
 }
 
