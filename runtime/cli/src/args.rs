@@ -126,7 +126,8 @@ pub struct SamplingArgs {
 pub enum ActArg {
     /// Exact products with f32 activations.
     F32,
-    /// Activations quantised to 8 bits.
+    /// Products of integers: activations in blocks of 16-bit codes when decoding, of 8-bit
+    /// codes when reading a prompt.
     Q8,
 }
 
