@@ -55,6 +55,11 @@ impl Machine {
         })
     }
 
+    /// The measured peaks.
+    pub fn peaks(&self) -> &[Peak] {
+        &self.peaks
+    }
+
     /// On stdout, as lines of Markdown.
     pub fn print(&self) {
         println!(

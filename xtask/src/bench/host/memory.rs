@@ -65,6 +65,7 @@ fn row(what: &str, threads: usize, bytes: &[f64], bound: f64) -> Row {
         ratio: median(bytes) / bound,
         bar: Some(Bar::AtMost(1.0)),
         peak: None,
+        disturbed: false,
     }
 }
 

@@ -19,11 +19,16 @@ use crate::progress::{note, step};
 use crate::setup;
 use crate::workspace::Workspace;
 use report::{Bar, Report, Row};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// What phobos-bench and phobos-cli run a model with where nothing stands after `--`: their defaults, so far.
 /// For quantised activations, as llama.cpp has them: `&["--act", "q8"]`.
 const OURS_DEFAULT: &[&str] = &[];
+
+/// A row counts as disturbed where the peak beside it is below this part of the best of the whole run.
+const QUIET: f64 = 0.9;
 
 /// Rows that are measured together, and what `--only` calls them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,8 +70,9 @@ pub fn bench(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     setup::ensure(&[setup::COMPILER])?;
     binaries::build(workspace)?;
     let calibration = step("build the calibration", || Calibration::build(workspace))?;
-    let machine = Machine::describe(workspace, &[])?;
-    let host = Host { workspace, options, calibration };
+    let machine = Machine::describe(workspace, &options.threads)?;
+    let quiet = machine.peaks().iter().map(|peak| (peak.threads, peak.gflops)).collect();
+    let host = Host { workspace, options, calibration, best: RefCell::new(quiet) };
 
     print_commit(workspace);
     println!(", median (lowest to highest) of {} runs each, in turns.", host.options.runs);
@@ -133,6 +139,8 @@ struct Host<'a> {
     workspace: &'a Workspace,
     options: Options,
     calibration: Calibration,
+    /// The highest peak of multiply-adds so far, by number of threads.
+    best: RefCell<BTreeMap<usize, f64>>,
 }
 
 impl Host<'_> {
@@ -154,13 +162,18 @@ impl Host<'_> {
         mut ours: impl FnMut() -> Result<f64>,
         mut theirs: impl FnMut() -> Result<f64>,
     ) -> Result<Turns> {
-        let mut turns = Turns { threads, ours: Vec::new(), theirs: Vec::new(), peaks: Vec::new() };
+        let mut turns = Turns::new(threads);
         for run in 1..=self.options.runs {
             note(&format!("{what}, {threads} thread(s), run {run} of {}", self.options.runs));
             turns.ours.push(ours()?);
             turns.theirs.push(theirs()?);
             turns.peaks.push(self.calibration.peak(threads)?);
         }
+        let peaks: Vec<f64> = turns.peaks.iter().map(|peak| peak.gflops).collect();
+        let mut best = self.best.borrow_mut();
+        let best = best.entry(threads).or_default();
+        *best = peaks.iter().copied().fold(*best, f64::max);
+        turns.disturbed = median(&peaks) < QUIET * *best;
         Ok(turns)
     }
 }
@@ -172,9 +185,16 @@ struct Turns {
     ours: Vec<f64>,
     theirs: Vec<f64>,
     peaks: Vec<Peak>,
+    /// Something else had the cores. That need not meet both programs alike: one that waits for its threads in a
+    /// loop loses far more by it than one that does not.
+    disturbed: bool,
 }
 
 impl Turns {
+    fn new(threads: usize) -> Self {
+        Self { threads, ours: Vec::new(), theirs: Vec::new(), peaks: Vec::new(), disturbed: false }
+    }
+
     fn row(&self, what: &str, unit: &'static str, peer: &str, bar: Option<Bar>) -> Row {
         Row {
             what: what.to_owned(),
@@ -186,6 +206,7 @@ impl Turns {
             ratio: median(&self.ours) / median(&self.theirs),
             bar,
             peak: self.peak(),
+            disturbed: self.disturbed,
         }
     }
 
@@ -240,10 +261,11 @@ mod tests {
             ours: vec![50.0, 40.0, 45.0],
             theirs: vec![90.0, 80.0, 100.0],
             peaks: vec![peak(100.0, 9.0), peak(300.0, 8.0), peak(200.0, 7.0)],
+            disturbed: true,
         };
         let row = turns.row("decode 64", "tokens/s", "a peer", Some(Bar::AtLeast(0.5)));
         assert_eq!(row.ratio, 0.5);
         assert_eq!(row.peak, Some(peak(200.0, 8.0)));
-        assert_eq!(row.threads, Some(2));
+        assert_eq!((row.threads, row.disturbed), (Some(2), true));
     }
 }

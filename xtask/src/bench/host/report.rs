@@ -31,6 +31,8 @@ pub struct Row {
     pub bar: Option<Bar>,
     /// Measured in the same turns.
     pub peak: Option<Peak>,
+    /// The machine had other work, and the row is to be measured again.
+    pub disturbed: bool,
 }
 
 impl Bar {
@@ -48,9 +50,13 @@ const HEAD: &str = "\
 | what | threads | Phobos | beside | its value | ratio | bar | | f32 peak, GFLOP/s | read, GB/s |
 | --- | ---: | ---: | --- | ---: | ---: | ---: | --- | ---: | ---: |";
 
+const DISTURBED: &str = "\
+Disturbed: between the runs of the row, the f32 peak was more than a tenth below the best of this table. Something \
+else had the cores, which need not meet both programs alike, so the row decides nothing: measure it again.";
+
 impl Row {
     fn markdown(&self) -> String {
-        let Self { what, threads, unit, ours, peer, theirs, ratio, bar, peak } = self;
+        let Self { what, threads, unit, ours, peer, theirs, ratio, bar, peak, disturbed } = self;
         let threads = threads.map(|threads| threads.to_string()).unwrap_or_default();
         let value = |values: &[f64]| {
             let decimals = if values.iter().all(|value| *value < 10.0) { 2 } else { 1 };
@@ -60,12 +66,19 @@ impl Row {
             }
         };
         let (bar, met) = bar.map_or_else(Default::default, |bar| bar.columns(*ratio));
+        let verdict = match (met, disturbed) {
+            (met, false) => met.to_owned(),
+            ("", true) => "disturbed".to_owned(),
+            (met, true) => format!("{met}, but disturbed"),
+        };
         let peaks = match peak {
             Some(peak) => format!("{:.1} | {:.1}", peak.gflops, peak.read_gb_per_s),
             None => " | ".to_owned(),
         };
         let (ours, theirs) = (value(ours), value(theirs));
-        format!("| {what} | {threads} | {ours} | {peer} | {theirs} | {ratio:.2} | {bar} | {met} | {peaks} |")
+        format!(
+            "| {what} | {threads} | {ours} | {peer} | {theirs} | {ratio:.2} | {bar} | {verdict} | {peaks} |"
+        )
     }
 }
 
@@ -86,6 +99,9 @@ impl Report {
     /// Measures rows and prints them, or remembers why there are none.
     pub fn rows(&mut self, what: &str, measure: impl FnOnce() -> Result<Vec<Row>>) {
         for row in self.have(what, measure).unwrap_or_default() {
+            if row.disturbed {
+                self.remark(DISTURBED.to_owned());
+            }
             println!("{}", row.markdown());
         }
     }
@@ -138,6 +154,7 @@ mod tests {
             ratio: 0.5,
             bar: Some(Bar::AtLeast(2.0)),
             peak: Some(Peak { threads: 2, gflops: 538.04, read_gb_per_s: 40.66 }),
+            disturbed: false,
         }
     }
 
@@ -158,6 +175,13 @@ mod tests {
             bare.markdown(),
             "| decode 64 |  | 0.12 tokens/s | llama.cpp | 0.25 tokens/s | 0.50 |  |  |  |  |"
         );
+    }
+
+    #[test]
+    fn a_disturbed_row_says_so() {
+        let disturbed = Row { disturbed: true, ..row() };
+        assert!(disturbed.markdown().contains("| not met, but disturbed |"), "{}", disturbed.markdown());
+        assert!(Row { bar: None, ..disturbed }.markdown().contains("|  | disturbed |"));
     }
 
     #[test]

@@ -116,6 +116,7 @@ fn share(turns: &Turns, bytes: f64) -> Row {
         ratio,
         bar: Some(Bar::AtLeast(0.8)),
         peak: turns.peak(),
+        disturbed: turns.disturbed,
     }
 }
 
@@ -197,7 +198,7 @@ mod tests {
     #[test]
     fn the_share_of_the_bandwidth() {
         let peak = Peak { threads: 1, gflops: 100.0, read_gb_per_s: 20.0 };
-        let turns = Turns { threads: 1, ours: vec![150.0], theirs: vec![90.0], peaks: vec![peak] };
+        let turns = Turns { ours: vec![150.0], peaks: vec![peak], ..Turns::new(1) };
         let row = share(&turns, 1e8);
         assert_eq!((row.ours, row.theirs), (vec![15.0], vec![20.0]));
         assert_eq!(row.ratio, 0.75);
