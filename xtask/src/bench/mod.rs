@@ -4,6 +4,7 @@ mod cache;
 mod host;
 mod machine;
 mod model;
+mod others;
 mod peer;
 mod start;
 

@@ -12,6 +12,7 @@ mod report;
 mod speed;
 
 use super::machine::{Calibration, Machine, Peak};
+use super::others::{self, Watch};
 use super::{median, number, print_commit};
 use crate::binaries;
 use crate::error::{Error, Result};
@@ -27,7 +28,9 @@ use std::path::PathBuf;
 /// For quantised activations, as llama.cpp has them: `&["--act", "q8"]`.
 const OURS_DEFAULT: &[&str] = &[];
 
-/// A row counts as disturbed where the peak beside it is below this part of the best of the whole run.
+/// A row counts as disturbed where the peak beside it is below this part of the best of the whole run, as well as
+/// where others left its threads too few cores. Neither sees all: the peak may be low from the start, and others
+/// may be outside of what the system counts.
 const QUIET: f64 = 0.9;
 
 /// Rows that are measured together, and what `--only` calls them.
@@ -163,17 +166,25 @@ impl Host<'_> {
         mut theirs: impl FnMut() -> Result<f64>,
     ) -> Result<Turns> {
         let mut turns = Turns::new(threads);
+        let mut others = Vec::new();
         for run in 1..=self.options.runs {
             note(&format!("{what}, {threads} thread(s), run {run} of {}", self.options.runs));
+            let watch = Watch::start();
             turns.ours.push(ours()?);
             turns.theirs.push(theirs()?);
             turns.peaks.push(self.calibration.peak(threads)?);
+            others.extend(watch.busy_cores());
         }
         let peaks: Vec<f64> = turns.peaks.iter().map(|peak| peak.gflops).collect();
         let mut best = self.best.borrow_mut();
         let best = best.entry(threads).or_default();
         *best = peaks.iter().copied().fold(*best, f64::max);
-        turns.disturbed = median(&peaks) < QUIET * *best;
+        let busy = median(&others);
+        // Of nothing the median is NaN, which crowds nobody.
+        turns.disturbed = median(&peaks) < QUIET * *best || others::crowded(threads, busy);
+        if turns.disturbed {
+            note(&format!("{what}: disturbed; others kept {busy:.2} cores busy"));
+        }
         Ok(turns)
     }
 }

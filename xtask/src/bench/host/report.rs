@@ -51,8 +51,9 @@ const HEAD: &str = "\
 | --- | ---: | ---: | --- | ---: | ---: | ---: | --- | ---: | ---: |";
 
 const DISTURBED: &str = "\
-Disturbed: between the runs of the row, the f32 peak was more than a tenth below the best of this table. Something \
-else had the cores, which need not meet both programs alike, so the row decides nothing: measure it again.";
+Disturbed: something else had the cores, since other processes kept too many busy or the f32 peak was more than a \
+tenth below the best of this table. That need not meet both programs alike, so the row decides nothing: measure it \
+again.";
 
 impl Row {
     fn markdown(&self) -> String {
