@@ -16,7 +16,7 @@ const KERNEL: &str = "examples/gemm_fp32.ph";
 const SIZE: &str = "1024";
 /// Found by measuring on one core of an AMD EPYC with AVX-512. The compiler chooses by volume alone, from the
 /// candidates that the kernel names, and without these would take 64x128x32.
-const TILES: [&str; 3] = ["TILE_M=128", "TILE_N=256", "TILE_K=64"];
+const TILES: [&str; 3] = ["TILE_M=128", "TILE_N=256", "TILE_K=256"];
 /// The newest numpy for the Python of Debian 12.
 const NUMPY: [&str; 2] = ["numpy==2.4.6", "threadpoolctl==3.6.0"];
 const SCRIPT: &str = include_str!("../openblas_gemm.py");
