@@ -187,6 +187,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub gen_tokens: u64,
 
+    /// Tokens in the context before what is measured; reading them is not in the numbers.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub depth: u64,
+
     /// Measure this often and give the median.
     #[arg(long, value_name = "R", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
