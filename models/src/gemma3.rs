@@ -25,7 +25,7 @@ use crate::{
     kernels::{KernelSet, Precision, Role, RoleSet, Rows},
     ops::{Angles, Attention, Embedding, GatedUnit, Input, Linear, NormRope, Qkv, RmsNorm, Softcap},
     sequence::{Batch, Cache, Graph, Placement},
-    weights::{Catalogue, Weight},
+    weights::{Catalogue, Loaded, Weight},
 };
 
 /// Hyper-parameters of a `gemma3` model.
@@ -129,6 +129,7 @@ pub struct Gemma3File {
 
 /// Shapes are [rows, columns] of `y = W x`.
 struct Weights {
+    all: Vec<Weight>,
     token_embd: Weight,     // [V, E]
     output: Option<Weight>, // [V, E]; none: the embedding
     output_norm: Weight,    // [E]
@@ -197,8 +198,8 @@ impl Weights {
                 post_ffw_norm: from.vector(&name("post_ffw_norm"), c.width)?,
             });
         }
-        from.finish()?;
-        Ok(Weights { token_embd, output, output_norm, layers })
+        let all = from.finish()?;
+        Ok(Weights { all, token_embd, output, output_norm, layers })
     }
 
     /// Every kernel of the graph, in the order of the graph.
@@ -293,10 +294,12 @@ impl Architecture for Gemma3File {
         file: &GgufFile,
         device: Arc<dyn Device>,
         kernels: &KernelSet,
+        progress: &(dyn Fn(u64, u64) + Sync),
     ) -> Result<Arc<dyn Model>, ModelError> {
         let (config, c, w, largest) = (&self.config, &self.config.dims, &self.weights, self.settings.chunk);
         let (eps, cache) = (config.eps, self.settings.kv);
-        let import = |weight: &Weight| weight.import(file, &*device);
+        let loaded = Loaded::new(file, &*device, &w.all, progress)?;
+        let import = |weight: &Weight| loaded.tensor(weight);
         let linear = |weight, precision| Linear::new(kernels, import(weight)?, precision, largest);
         let norm = |weight, precision: Precision, largest| {
             RmsNorm::new(kernels, import(weight)?, eps, &precision.elements(largest))

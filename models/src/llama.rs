@@ -22,7 +22,7 @@ use crate::{
     kernels::{KernelSet, Precision, Role, RoleSet, Rows},
     ops::{Angles, Attention, Embedding, GatedUnit, Input, Linear, Qkv, RmsNorm, Rope},
     sequence::{Batch, Cache, Graph, Placement},
-    weights::{Catalogue, Weight},
+    weights::{Catalogue, Loaded, Weight},
 };
 
 /// Hyper-parameters of a `llama` model.
@@ -68,6 +68,7 @@ pub struct LlamaFile {
 
 /// Shapes are [rows, columns] of `y = W x`.
 struct Weights {
+    all: Vec<Weight>,
     token_embd: Weight,         // [V, E]
     output: Option<Weight>,     // [V, E]; none: the embedding
     output_norm: Weight,        // [E]
@@ -134,8 +135,8 @@ impl Weights {
                 ffn_down: from.matrix(&name("ffn_down"), c.width, c.feed_forward)?,
             });
         }
-        from.finish()?;
-        Ok(Weights { token_embd, output, output_norm, rope_freqs, layers })
+        let all = from.finish()?;
+        Ok(Weights { all, token_embd, output, output_norm, rope_freqs, layers })
     }
 
     /// Every kernel of the graph, in the order of the graph.
@@ -225,9 +226,11 @@ impl Architecture for LlamaFile {
         file: &GgufFile,
         device: Arc<dyn Device>,
         kernels: &KernelSet,
+        progress: &(dyn Fn(u64, u64) + Sync),
     ) -> Result<Arc<dyn Model>, ModelError> {
         let (c, w, largest) = (&self.config.dims, &self.weights, self.settings.chunk);
-        let import = |weight: &Weight| weight.import(file, &*device);
+        let loaded = Loaded::new(file, &*device, &w.all, progress)?;
+        let import = |weight: &Weight| loaded.tensor(weight);
         let (cache, scale) = (self.settings.kv, 1.0 / (c.head as f64).sqrt());
         let adding = |weight, precision| Linear::adding(kernels, import(weight)?, precision, largest);
         let norm = |weight, precision: Precision, largest| {

@@ -83,7 +83,8 @@ pub struct ModelArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub ctx: Option<u64>,
 
-    /// Read the file into memory instead of mapping it.
+    /// Read the file into memory instead of mapping it; while it loads, a quantised model then
+    /// takes twice its size.
     #[arg(long)]
     pub no_mmap: bool,
 }
