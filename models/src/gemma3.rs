@@ -205,10 +205,10 @@ impl Weights {
     /// Every kernel of the graph, in the order of the graph.
     fn roles(&self, config: &Gemma3Config, settings: &Settings) -> RoleSet {
         let c = &config.dims;
-        let (head, cache, pairs) = (c.head, settings.kv, c.head / 2);
+        let (head, cache) = (c.head, settings.kv);
         let mut roles = RoleSet::default();
         roles.add(Role::Embed { table: self.token_embd.element, width: c.width });
-        roles.add(Role::NormRope { pairs, cache });
+        roles.add(Role::NormRope { pairs: head / 2, head, cache });
         roles.add(Role::RmsNormAdd { width: c.width });
         for layer in &self.layers {
             let precisions = layer.precisions(c, settings);
@@ -225,7 +225,7 @@ impl Weights {
                     _ => Role::Attention { head, cache, to },
                 });
                 let weights = [layer.attn_q.element, layer.attn_k.element, layer.attn_v.element];
-                roles.add(Role::Qkv { from: attn.element(rows), weights, cache, rows });
+                roles.add(Role::Qkv { from: attn.element(rows), weights, rows });
                 for (weight, precision) in [(&layer.attn_output, out), (&layer.ffn_down, down)] {
                     let from = precision.element(rows);
                     roles.add(Role::Linear { from, weight: weight.element, rows });
@@ -325,7 +325,7 @@ impl Architecture for Gemma3File {
                 precisions,
                 slides,
                 attn_norm: norm(&layer.attn_norm, attn, largest)?,
-                qkv: Qkv::new(kernels, qkv, attn, cache, largest)?,
+                qkv: Qkv::new(kernels, qkv, attn, largest)?,
                 norm_rope: NormRope::new(kernels, &norms.0, &norms.1, eps, cache)?,
                 attention: attention(slides, out)?,
                 attn_output: linear(&layer.attn_output, out)?,
@@ -394,7 +394,7 @@ impl Graph for Gemma3 {
 
     fn layers(&self, batch: &Batch, caches: &[Cache], pos: i32) -> Result<(), ModelError> {
         let device = &*self.placement.device;
-        let Batch { ids, x, h, q, q_heads, k, k_heads, o, act } = batch;
+        let Batch { ids, x, h, q, k, v, heads, o, act } = batch;
 
         self.embed.run(device, ids, x)?;
         for (layer, cache) in self.layers.iter().zip(caches) {
@@ -402,9 +402,10 @@ impl Graph for Gemma3 {
             let [attn, out, ffn, down] = layer.precisions;
             let (attn_in, ffn_in) = (h.of(attn), h.of(ffn));
             layer.attn_norm.run(device, x, attn_in)?;
-            layer.qkv.run(device, attn_in, (q, k, &cache.value_rows), pos)?;
-            layer.norm_rope.run(device, angles, (q_heads, k_heads, &cache.keys), pos)?;
-            layer.attention.run(device, q_heads, (&cache.keys, &cache.values), o, pos)?;
+            let caches = (&cache.keys, &cache.values);
+            layer.qkv.run(device, attn_in, [q, k, v])?;
+            layer.norm_rope.run(device, angles, heads, caches, pos)?;
+            layer.attention.run(device, &heads.query, caches, o, pos)?;
             layer.attn_output.run(device, o.of(out), h.exact())?;
             layer.post_attention_norm.run(device, h.exact(), x)?;
 
