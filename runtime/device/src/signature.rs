@@ -13,8 +13,8 @@ pub const MAX_RANK: usize = 8;
 /// The largest grid along x, y and z on a GPU (CUDA C++ Programming Guide, "Technical
 /// Specifications per Compute Capability").
 const GPU_GRID: [u64; 3] = [0x7fff_ffff, 0xffff, 0xffff];
-/// The largest number of programs on the host, over all axes: leaves room for rounding up to
-/// what its threads take at once.
+/// The largest number of programs on the host, over all axes: leaves room for the
+/// chunks that threads take past the end.
 const HOST_PROGRAMS: u64 = 1 << 62;
 
 pub(crate) struct Signature {

@@ -1,14 +1,10 @@
 //! Threads that stay, for parallel loops of a few microseconds.
 //!
 //! A loop is published in one atomic word: its generation, whether it is open, and how
-//! many workers are inside. Workers enter while it is open, take indices and leave. The
-//! launching thread works too; when no index is left it closes the loop and waits only for
-//! workers that are inside. A worker that is asleep, or that the system has not scheduled,
-//! therefore delays nothing.
-//!
-//! Each thread has a share of the indices, one run of neighbours, and takes pieces from its
-//! front: so it streams one part of the weights, and what it prefetches is its own. Who has
-//! no share left takes pieces from the back of others'.
+//! many workers are inside. Workers enter while it is open, take chunks of indices
+//! from a counter, and leave. The launching thread works too; when no index is left it
+//! closes the loop and waits only for workers that are inside. A worker that is
+//! asleep, or that the system has not scheduled, therefore delays nothing.
 //!
 //! Idle workers spin for [`SPIN`], for the next launch usually follows at once, then sleep.
 #![allow(unsafe_code)]
@@ -36,11 +32,10 @@ pub(super) const MAX_THREADS: usize = 1024;
 const SPIN: Duration = Duration::from_micros(200);
 /// Looks at the state between two looks at the clock.
 const LOOKS: u32 = 64;
-/// What is taken of a share at once: half of what is left. With an eighth prompts are read
-/// no faster, and a loop of very short programs costs twice as much.
-const PARTS: u32 = 2;
-/// The most units of a loop. A unit is one index unless there are more.
-const MAX_UNITS: u64 = 1 << 31;
+/// Chunks per thread. With one, a thread streams one part of the weights and what it
+/// prefetches is its own; with eight, decoding on two threads was a quarter slower. A
+/// thread that is late still finds its chunk taken by another.
+const CHUNKS_PER_THREAD: u64 = 1;
 
 /// The body of a loop: thread number and indices.
 type Body<'a> = dyn Fn(usize, Range<u64>) + Sync + 'a;
@@ -64,9 +59,8 @@ struct Padded<T>(T);
 
 struct Shared {
     state: Padded<AtomicU64>,
-    /// What is left of each thread's share: the first unit in the high half, the end in the
-    /// low one.
-    shares: Box<[Padded<AtomicU64>]>,
+    /// The next index to take.
+    next: Padded<AtomicU64>,
     job: Padded<UnsafeCell<Job>>,
     /// Workers that sleep or are about to.
     sleepers: AtomicU32,
@@ -82,8 +76,7 @@ struct Job {
     /// open or workers are inside.
     body: Option<*const Body<'static>>,
     total: u64,
-    /// Indices of a unit.
-    unit: u64,
+    chunk: u64,
 }
 
 // SAFETY: `job` is written by the launching thread only while the loop is closed and
@@ -98,8 +91,8 @@ impl Pool {
     pub fn new(threads: usize) -> Result<Pool, DeviceError> {
         let shared = Arc::new(Shared {
             state: Padded(AtomicU64::new(0)),
-            shares: (0..threads).map(|_| Padded(AtomicU64::new(0))).collect(),
-            job: Padded(UnsafeCell::new(Job { body: None, total: 0, unit: 1 })),
+            next: Padded(AtomicU64::new(0)),
+            job: Padded(UnsafeCell::new(Job { body: None, total: 0, chunk: 1 })),
             sleepers: AtomicU32::new(0),
             sleep: Mutex::new(()),
             wake: Condvar::new(),
@@ -130,29 +123,24 @@ impl Pool {
             }
             return;
         }
+        let threads = self.workers.len() as u64 + 1;
+        let chunk = (total / (threads * CHUNKS_PER_THREAD)).max(1);
         let shared = &*self.shared;
-        let unit = total.div_ceil(MAX_UNITS);
-        let (units, threads) = (total.div_ceil(unit), shared.shares.len() as u64);
-        let mut start = 0;
-        for (share, index) in shared.shares.iter().zip(1..) {
-            let end = (units * index).div_ceil(threads);
-            share.0.store((start << 32) | end, Ordering::Relaxed);
-            start = end;
-        }
 
         // SAFETY: only the lifetime changes; `Loop` below ends every use before `body`'s ends.
         let body = unsafe { std::mem::transmute::<&Body<'_>, &'static Body<'static>>(body) };
-        let job = Job { body: Some(body), total, unit };
+        let job = Job { body: Some(body), total, chunk };
         // SAFETY: `&mut self` makes this the only launching thread, and the last loop was
         // closed and left by all (`Loop::drop`), so nobody reads the cell.
         unsafe { *shared.job.0.get() = job };
+        shared.next.0.store(0, Ordering::Relaxed);
         self.generation = self.generation.wrapping_add(1);
         // Sequentially consistent with the worker's registration in `sleep_until_work`: either
         // we see the sleeper or it sees the open loop.
         shared.state.0.store((u64::from(self.generation) << 32) | OPEN, Ordering::SeqCst);
         let open = Loop(shared);
         shared.wake_for(total - 1);
-        shared.take_all(0, &job);
+        shared.take_chunks(0, &job);
         drop(open);
 
         let panicked = shared.panicked.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -204,18 +192,17 @@ impl Shared {
         }
     }
 
-    /// Takes from the thread's own share, then from the others, until nothing is left.
-    fn take_all(&self, thread: usize, job: &Job) {
+    fn take_chunks(&self, thread: usize, job: &Job) {
         let Some(body) = job.body else { return };
         // SAFETY: the caller is inside the open loop (or is the launching thread), so the
         // body is alive.
         let body = unsafe { &*body };
-        let (before, own) = self.shares.split_at(thread.min(self.shares.len()));
-        for (distance, share) in own.iter().chain(before).enumerate() {
-            while let Some(units) = take(&share.0, distance == 0) {
-                let (start, end) = (u64::from(units.start) * job.unit, u64::from(units.end) * job.unit);
-                body(thread, start..end.min(job.total));
+        loop {
+            let start = self.next.0.fetch_add(job.chunk, Ordering::Relaxed);
+            if start >= job.total {
+                return;
             }
+            body(thread, start..(start + job.chunk).min(job.total));
         }
     }
 
@@ -226,7 +213,7 @@ impl Shared {
             seen = generation;
             // SAFETY: inside an open loop, so the launching thread does not write the cell.
             let job = unsafe { *self.job.0.get() };
-            let outcome = catch_unwind(AssertUnwindSafe(|| self.take_all(thread, &job)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.take_chunks(thread, &job)));
             if let Err(panic) = outcome {
                 *self.panicked.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
             }
@@ -288,27 +275,6 @@ impl Shared {
     }
 }
 
-/// A piece of a share: from its front for its owner, from its back for others.
-fn take(share: &AtomicU64, own: bool) -> Option<Range<u32>> {
-    let mut left = share.load(Ordering::Relaxed);
-    loop {
-        let (start, end) = ((left >> 32) as u32, left as u32);
-        let count = end.saturating_sub(start).div_ceil(PARTS);
-        if count == 0 {
-            return None;
-        }
-        let (taken, rest) = match own {
-            true => (start..start + count, start + count..end),
-            false => (end - count..end, start..end - count),
-        };
-        let rest = (u64::from(rest.start) << 32) | u64::from(rest.end);
-        match share.compare_exchange_weak(left, rest, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => return Some(taken),
-            Err(now) => left = now,
-        }
-    }
-}
-
 enum Entered {
     Inside(u32),
     Nothing,
@@ -347,29 +313,6 @@ mod tests {
                 assert!(hits.iter().all(|hit| hit.load(Ordering::Relaxed) == 1), "{threads} {total}");
             }
         }
-    }
-
-    #[test]
-    fn shares_of_more_indices_than_units_cover_them_all() {
-        let mut pool = Pool::new(3).unwrap();
-        let total = (1u64 << 62) - 5;
-        let count = AtomicU64::new(0);
-        pool.run(total, &|_, range| {
-            assert!(range.start < range.end && range.end <= total);
-            count.fetch_add(range.end - range.start, Ordering::Relaxed);
-        });
-        assert_eq!(count.into_inner(), total);
-    }
-
-    #[test]
-    fn owners_take_from_the_front_and_others_from_the_back() {
-        let share = AtomicU64::new((10 << 32) | 30);
-        assert_eq!([take(&share, true), take(&share, false)], [Some(10..20), Some(25..30)]);
-        let mut taken = 15;
-        while let Some(units) = take(&share, true) {
-            taken += units.len();
-        }
-        assert_eq!((taken, take(&share, false)), (20, None));
     }
 
     #[test]
