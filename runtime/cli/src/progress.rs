@@ -41,6 +41,9 @@ impl Reporter {
         match (&self.bar, progress) {
             (Some(bar), Progress::Kernels { done, total }) => {
                 show(bar, "compiling kernels", done as u64, total as u64);
+                if done == total {
+                    bar.finish_and_clear();
+                }
             }
             (Some(bar), Progress::Weights { done, total }) => {
                 if self.weights.get_or_init(Instant::now).elapsed() > PATIENCE {
@@ -77,12 +80,9 @@ fn show(bar: &ProgressBar, what: &'static str, done: u64, total: u64) {
     if bar.is_finished() {
         bar.reset();
     }
-    bar.set_message(what);
     bar.set_length(total);
     bar.set_position(done);
-    if done == total {
-        bar.finish_and_clear();
-    }
+    bar.set_message(what);
 }
 
 fn summary(kernels: KernelCounts) -> String {
