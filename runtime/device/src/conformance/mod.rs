@@ -27,6 +27,7 @@ mod casts;
 mod control;
 mod data;
 mod dot;
+mod dot_narrow;
 mod dot_quantized;
 mod elementwise;
 mod gate;
@@ -75,6 +76,7 @@ pub const FAMILIES: &[Family] = &[
     Family { name: "linear", cases: linear::cases },
     Family { name: "quantize", cases: quantize::cases },
     Family { name: "dot_quantized", cases: dot_quantized::cases },
+    Family { name: "dot_narrow", cases: dot_narrow::cases },
     Family { name: "norm", cases: norm::cases },
     Family { name: "rope", cases: rope::cases },
     Family { name: "attention", cases: attention::cases },
