@@ -59,3 +59,58 @@ kernel attention_one[T: dtype, B: format](Q: tensor<f32>[1, G, R, D], K: tensor<
   }
   O[0, g, :, :] = quantize(acc / l, B)
 }
+
+// For long texts: one query row over one of C parts of the positions it sees, so that more
+// programs than key/value heads share the work (Dao et al. 2023, "Flash-Decoding"). O is
+// not yet divided by L; a part without positions has M = -inf.
+//   Q [1, G, R, D], K and V [G, S, D] -> O [C, G, R, D], M and L [C, G, R, 1]
+@autotune(TILE_S in [64])
+@grid(C, G)
+kernel attention_part[T: dtype](Q: tensor<f32>[1, G, R, D], K: tensor<T>[G, S, D], V: tensor<T>[G, S, D],
+                                O: tensor<f32>[C, G, R, D], M: tensor<f32>[C, G, R, 1],
+                                L: tensor<f32>[C, G, R, 1], pos: i32, window: i32, scale: f32) {
+  let c = program_id(0)
+  let g = program_id(1)
+  let q = Q[0, g, :, :] * scale
+  let start = max(0, pos + 1 - window)
+  let end = pos + 1
+  let share = ((end - start + TILE_S - 1) / TILE_S + C - 1) / C * TILE_S
+  let first = start + c * share
+
+  var m: tile<f32>[R, 1] = -inf
+  var l: tile<f32>[R, 1] = 0.0
+  var acc: tile<f32>[R, D] = 0.0
+  for s in range(first, min(end, first + share), TILE_S) {
+    let scores = dot_t(q, f32(K[g, s :+ TILE_S, :]))
+    let key = iota([1, TILE_S], 1) + s
+    let masked = where(key <= pos, scores, -inf)
+    let m_new = max(m, rowmax(masked))
+    let p = exp(masked - m_new)
+    let keep = exp(m - m_new)
+    l = l * keep + rowsum(p)
+    acc = acc * keep + dot(p, f32(V[g, s :+ TILE_S, :]))
+    m = m_new
+  }
+  O[c, g, :, :] = acc
+  M[c, g, :, :] = m
+  L[c, g, :, :] = l
+}
+
+// The parts joined.  O [C, G, R, D], M and L [C, G, R, 1] -> Y [1, G, R, D]
+@grid(G)
+kernel attention_join[B: format](O: tensor<f32>[C, G, R, D], M: tensor<f32>[C, G, R, 1],
+                                 L: tensor<f32>[C, G, R, 1], Y: tensor<B>[1, G, R, D]) {
+  let g = program_id(0)
+  var m: tile<f32>[R, 1] = -inf
+  for c in range(0, C) {
+    m = max(m, M[c, g, :, :])
+  }
+  var l: tile<f32>[R, 1] = 0.0
+  var acc: tile<f32>[R, D] = 0.0
+  for c in range(0, C) {
+    let weight = exp(M[c, g, :, :] - m)
+    l += L[c, g, :, :] * weight
+    acc += O[c, g, :, :] * weight
+  }
+  Y[0, g, :, :] = quantize(acc / l, B)
+}

@@ -222,6 +222,25 @@ pub enum Role {
         /// Element of O.
         to: Element,
     },
+    /// [`Role::AttentionOne`] over one of C parts of the positions: `-> O [C, G, R, D], M and
+    /// L [C, G, R, 1]`.
+    AttentionPart {
+        /// D.
+        head: u64,
+        /// R: query heads of a key/value head.
+        group: u64,
+        /// Element of the caches.
+        cache: DType,
+    },
+    /// Joins the parts: `O [C, G, R, D], M and L [C, G, R, 1] -> Y [1, G, R, D]`.
+    AttentionJoin {
+        /// D.
+        head: u64,
+        /// R: query heads of a key/value head.
+        group: u64,
+        /// Element of Y.
+        to: Element,
+    },
     /// `X [M, K], Gate [N, K], Up [N, K] -> Y [M, N]` with silu.
     SwiGlu {
         /// Element of X.
@@ -287,6 +306,8 @@ impl Role {
             | Role::NormRope { .. }
             | Role::Attention { .. }
             | Role::AttentionOne { .. }
+            | Role::AttentionPart { .. }
+            | Role::AttentionJoin { .. }
             | Role::Softcap => None,
         }
     }
@@ -325,6 +346,13 @@ impl Role {
                 .element("B", to)
                 .dim("D", head)
                 .dim("R", group),
+            Role::AttentionPart { head, group, cache } => Spec::new(ATTENTION, "attention_part")
+                .element("T", Element::Scalar(cache))
+                .dim("D", head)
+                .dim("R", group),
+            Role::AttentionJoin { head, group, to } => {
+                Spec::new(ATTENTION, "attention_join").element("B", to).dim("D", head).dim("R", group)
+            }
             Role::SwiGlu { from, to, gate, up, rows } => {
                 Spec::linear(SWIGLU, "swiglu", rows).gated(from, [gate, up], to)
             }
@@ -518,6 +546,7 @@ mod tests {
             Role::RmsNormAdd { width: 64 },
             Role::NormRope { pairs: 16, head: 32, cache },
             Role::Rope { pairs: 16, head: 32, cache },
+            Role::AttentionPart { head: 32, group: 3, cache },
             Role::Softcap,
         ];
         for precision in [Precision::Exact, Precision::Rounded] {
@@ -531,6 +560,7 @@ mod tests {
                 roles.push(Role::GeGlu { from, to, gate: weight, up: weight, rows });
                 roles.push(Role::Attention { head: 32, cache, to });
                 roles.push(Role::AttentionOne { head: 32, group: 3, cache, to });
+                roles.push(Role::AttentionJoin { head: 32, group: 3, to });
             }
         }
         roles

@@ -155,10 +155,7 @@ impl Weights {
             }
             for rows in Rows::up_to(settings.chunk) {
                 let (rows, to) = (*rows, out.element(*rows));
-                roles.add(match rows {
-                    Rows::One => Role::AttentionOne { head, group: c.heads / c.kv_heads, cache, to },
-                    _ => Role::Attention { head, cache, to },
-                });
+                Attention::roles(c, cache, rows, to).into_iter().for_each(|role| roles.add(role));
                 let weights = [layer.attn_q.element, layer.attn_k.element, layer.attn_v.element];
                 roles.add(Role::Qkv { from: attn.element(rows), weights, rows });
                 for (weight, precision) in [(&layer.attn_output, out), (&layer.ffn_down, down)] {
@@ -306,7 +303,7 @@ impl Graph for Llama {
 
     fn layers(&self, batch: &Batch, caches: &[Cache], pos: i32) -> Result<(), ModelError> {
         let device = &*self.placement.device;
-        let Batch { ids, x, h, q, k, v, heads, o, act } = batch;
+        let Batch { ids, x, h, q, k, v, heads, parts, o, act } = batch;
 
         self.embed.run(device, ids, x)?;
         for (layer, cache) in self.layers.iter().zip(caches) {
@@ -316,7 +313,7 @@ impl Graph for Llama {
             let caches = (&cache.keys, &cache.values);
             layer.qkv.run(device, attn_in, [q, k, v])?;
             self.rope.run(device, heads, caches, pos)?;
-            layer.attention.run(device, &heads.query, caches, o, pos)?;
+            layer.attention.run(device, &heads.query, caches, (parts, o), pos)?;
             layer.attn_output.run(device, o.of(out), x)?;
 
             layer.ffn_norm.run(device, x, ffn_in)?;

@@ -8,7 +8,7 @@ use phobos_device::{Buffer, Device, DeviceExt, Tensor};
 use crate::{
     Logits, Model, ModelError, Sequence,
     config::Dims,
-    ops::{F32, Heads, Input},
+    ops::{F32, Heads, Input, Parts},
 };
 
 const I32: Element = Element::Scalar(DType::I32);
@@ -84,6 +84,7 @@ struct Work {
     q: Buffer,
     k: Buffer,
     v: Buffer,
+    parts: Arc<Parts>,
     o: Buffer,
     act: Buffer,
     logits: Buffer, // [V]
@@ -105,6 +106,8 @@ pub(crate) struct Batch {
     pub v: Tensor,
     /// The same with an axis for heads.
     pub heads: Heads,
+    /// For attention of one row over a long text.
+    pub parts: Arc<Parts>,
     /// [N, H D]
     pub o: Input,
     /// [N, F]
@@ -127,6 +130,7 @@ impl Work {
             q: rows(n, c.queries())?,
             k: rows(n, c.keys())?,
             v: rows(n, c.keys())?,
+            parts: Arc::new(Parts::new(&*place.device, c)?),
             o: rows(n, c.queries())?,
             act: rows(n, c.feed_forward)?,
             logits: rows(1, c.vocabulary)?,
@@ -148,6 +152,7 @@ impl Work {
                 key: heads(&self.k, c.kv_heads)?,
                 value: heads(&self.v, c.kv_heads)?,
             },
+            parts: Arc::clone(&self.parts),
             o: Input::new(&self.o, n, c.queries())?,
             act: Input::new(&self.act, n, c.feed_forward)?,
         })

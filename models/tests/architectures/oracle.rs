@@ -103,6 +103,26 @@ fn signature(kernel: &str) -> Signature {
             ],
             &[("pos", DType::I32), ("window", DType::I32), ("scale", DType::F32)],
         ),
+        "attention_part" => (
+            &[
+                ("Q", "f32", "1 G R D", Read),
+                ("K", "T", "G S D", Read),
+                ("V", "T", "G S D", Read),
+                ("O", "f32", "C G R D", Write),
+                ("M", "f32", "C G R 1", Write),
+                ("L", "f32", "C G R 1", Write),
+            ],
+            &[("pos", DType::I32), ("window", DType::I32), ("scale", DType::F32)],
+        ),
+        "attention_join" => (
+            &[
+                ("O", "f32", "C G R D", Read),
+                ("M", "f32", "C G R 1", Read),
+                ("L", "f32", "C G R 1", Read),
+                ("Y", "B", "1 G R D", Write),
+            ],
+            &[],
+        ),
         "softcap" => (&[("X", "f32", "N V", ReadWrite)], &[("cap", DType::F32)]),
         "swiglu" | "geglu" => (
             &[
