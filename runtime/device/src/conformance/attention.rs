@@ -2,14 +2,16 @@
 
 use std::ops::Range;
 
-use phobos_artifact::{DType, Element};
+use phobos_artifact::{DType, Element, format::ACTIVATIONS};
 
 use super::{
     case::{Case, Tolerance},
     data::{Data, Random},
+    quantize::{named, written},
 };
 
 const SOURCE: &str = include_str!("../../../../models/kernels/attention.ph");
+const F32: Element = Element::Scalar(DType::F32);
 
 /// (queries N, position of the first, rows of the cache S): chunks of 1, 3, around a tile of 16,
 /// positions around a tile of 64 keys, caches with and without room.
@@ -49,11 +51,23 @@ pub(super) fn cases() -> Vec<Case> {
                             continue;
                         }
                         let shape = Shape { n, heads, groups, d, s, pos, window };
-                        cases.push(case(&mut random, dtype, Some(tile), shape));
+                        cases.push(case(&mut random, (dtype, F32), Some(tile), shape));
                         if n == 1 && tile == 1 {
-                            cases.push(case(&mut random, dtype, None, shape));
+                            cases.push(case(&mut random, (dtype, F32), None, shape));
                         }
                     }
+                }
+            }
+        }
+    }
+    // Blocks: a head is one or two of them.
+    for to in ACTIVATIONS.map(Element::Block) {
+        for (heads, groups, d) in HEADS.into_iter().filter(|(_, _, d)| d.is_multiple_of(32)) {
+            for (n, pos, s) in PLACES {
+                let shape = Shape { n, heads, groups, d, s, pos, window: None };
+                cases.push(case(&mut random, (DType::F16, to), Some(16), shape));
+                if n == 1 {
+                    cases.push(case(&mut random, (DType::F16, to), None, shape));
                 }
             }
         }
@@ -82,14 +96,15 @@ impl Shape {
     }
 }
 
-/// `attention` with a tile of query rows, or `attention_one` without.
-fn case(random: &mut Random, dtype: DType, tile: Option<u64>, shape: Shape) -> Case {
+/// `attention` with a tile of query rows, or `attention_one` without; caches of `dtype`, and
+/// an output of `to`.
+fn case(random: &mut Random, (dtype, to): (DType, Element), tile: Option<u64>, shape: Shape) -> Case {
     let Shape { n, heads, groups, d, s, pos, window } = shape;
     let scale = 1.0 / (d as f32).sqrt();
     let q: Vec<f64> = (0..n * heads * d).map(|_| random.between(-2.0, 2.0)).collect();
-    let rows = match tile {
-        Some(_) => vec![n, heads, d],
-        None => vec![n, groups, heads / groups, d],
+    let (rows, output) = match tile {
+        Some(_) => (vec![n, heads, d], vec![n, heads * d]),
+        None => (vec![n, groups, heads / groups, d], vec![n, groups, heads / groups, d]),
     };
     let q = Data::f32(&rows, &q);
     let mut cache = || {
@@ -110,18 +125,21 @@ fn case(random: &mut Random, dtype: DType, tile: Option<u64>, shape: Shape) -> C
     let (k, v) = (cache(), cache());
     let wanted = reference(&q.values, &k.values, &v.values, f64::from(scale), shape);
     let case = match tile {
-        Some(tile) => Case::new(format!("attention {dtype}"), SOURCE, "attention").param("TILE_Q", tile),
-        None => {
-            Case::new(format!("attention one {dtype}"), SOURCE, "attention_one").bind("R", heads / groups)
+        Some(tile) => {
+            Case::new(named(&format!("attention {dtype}"), to), SOURCE, "attention").param("TILE_Q", tile)
         }
+        None => Case::new(named(&format!("attention one {dtype}"), to), SOURCE, "attention_one")
+            .bind("R", heads / groups),
     };
-    case.element("T", Element::Scalar(dtype))
+    let case = case
+        .element("T", Element::Scalar(dtype))
+        .element("B", to)
         .bind("D", d)
         .param("TILE_S", 64)
         .input("Q", &q)
         .input("K", &k)
-        .input("V", &v)
-        .output("O", &rows, wanted, Tolerance { absolute: 1e-5, relative: 1e-5 })
+        .input("V", &v);
+    written(case, ("O", to), &output, wanted, Tolerance { absolute: 1e-5, relative: 1e-5 }, &[])
         .scalar("pos", pos as i32)
         .scalar("window", window.map_or(i32::MAX, |window| window as i32))
         .scalar("scale", scale)

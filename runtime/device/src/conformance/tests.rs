@@ -419,13 +419,20 @@ const IN_C: &[(&str, &str)] = &[
     ),
     (
         "rope",
-        "float *x = P(0); const float *c = P(1), *s = P(2); i64 pos = (int)args[3];
-         i64 h = args[4], n = args[5], r = args[7];
+        "float *q = P(0), *cache = P(4); const float *key = P(1), *c = P(2), *s = P(3);
+         i64 pos = (int)args[5], g = args[6], h = args[7], n = args[8], r = args[10], rows = args[11];
          for (i64 i = 0; i < n * h * r; i++) {
            i64 at = (i / (h * r) + pos) * r + i % r;
-           float a = x[2 * i], b = x[2 * i + 1];
-           x[2 * i] = a * c[at] - b * s[at];
-           x[2 * i + 1] = a * s[at] + b * c[at];
+           float a = q[2 * i], b = q[2 * i + 1];
+           q[2 * i] = a * c[at] - b * s[at];
+           q[2 * i + 1] = a * s[at] + b * c[at];
+         }
+         for (i64 i = 0; i < n * g * r; i++) {
+           i64 row = i / (g * r) + pos, at = row * r + i % r, to = 2 * (pos * g * r + i);
+           float a = key[2 * i], b = key[2 * i + 1];
+           if (row >= rows) continue;
+           cache[to] = a * c[at] - b * s[at];
+           cache[to + 1] = a * s[at] + b * c[at];
          }",
     ),
 ];
@@ -449,7 +456,7 @@ void phobos_entry(const u64 *args, const i64 *pid, u8 *scratch) {{ {body} }}"
         artifact.images = vec![Image { kind: ImageKind::SharedObject, bytes }];
         Ok(artifact)
     };
-    let models = ["linear f32", "embed f32", "embed outside f32", "rmsnorm", "rmsnorm_add", "rope"];
+    let models = ["linear f32", "embed f32", "embed outside f32", "rmsnorm", "rmsnorm_add", "rope f32"];
     let ops = [&["saxpy_fp32", "gemm"], &models[..]].concat();
     let report = run(&device, &compile, &|op| ops.contains(&op));
     assert!(report.failures.is_empty() && report.skipped == 0, "{report}");
