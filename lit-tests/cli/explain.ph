@@ -11,7 +11,7 @@
 // CHECK: gemm for host-x86-64-v{{[234](-vnni)?}}: T=32
 // CHECK-NEXT: grid ceil(M / 32) x ceil(N / 32) x 1
 // CHECK-NEXT: scratch {{[1-9][0-9]*}} bytes
-// CHECK-NEXT: explain.ph:[[#@LINE+5]]:12: dot: {{.*}}micro-kernel
+// CHECK-NEXT: explain.ph:[[#@LINE+5]]:12: dot: register tile of {{[0-9]+}} rows by {{[0-9]+}} columns on the right side
 @autotune(T in [32])
 kernel gemm(A: tensor<f32>[M, K], B: tensor<f32>[K, N], C: tensor<f32>[M, N]) {
   var acc: tile<f32>[T, T] = 0.0

@@ -1,11 +1,11 @@
 // Causal attention over the KV cache with an online softmax (Dao et al. 2022,
 // arXiv:2205.14135). Query row n stands at position pos + n; query head h reads
-// key/value head h / (H / G). It sees the last `window` positions, its own among them
+// key/value head h / (H / G), whose keys and values each lie together. It sees the last `window` positions, its own among them
 // (Beltagy et al. 2020, arXiv:2004.05150); the greatest i32 stands for all.
-//   Q [N, H, D], K and V [S, G, D] -> O [N, E], where E is H D
+//   Q [N, H, D], K and V [G, S, D] -> O [N, E], where E is H D
 @autotune(TILE_Q in [1, 16, 32], TILE_S in [64])
 @grid(ceil(N / TILE_Q), H)
-kernel attention[T: dtype, B: format](Q: tensor<f32>[N, H, D], K: tensor<T>[S, G, D], V: tensor<T>[S, G, D],
+kernel attention[T: dtype, B: format](Q: tensor<f32>[N, H, D], K: tensor<T>[G, S, D], V: tensor<T>[G, S, D],
                                       O: tensor<B>[N, E], pos: i32, window: i32, scale: f32) {
   let first = program_id(0) * TILE_Q
   let h = program_id(1)
@@ -19,14 +19,14 @@ kernel attention[T: dtype, B: format](Q: tensor<f32>[N, H, D], K: tensor<T>[S, G
   // The first block holds a key that each row sees: the first row's earliest, and the
   // other rows' within TILE_Q behind it, which is at most TILE_S.
   for s in range(max(0, pos + first + 1 - window), pos + first + TILE_Q, TILE_S) {
-    let scores = dot_t(q, f32(K[s :+ TILE_S, g, :]))
+    let scores = dot_t(q, f32(K[g, s :+ TILE_S, :]))
     let key = iota([1, TILE_S], 1) + s
     let masked = where(key <= query && key > query - window, scores, -inf)
     let m_new = max(m, rowmax(masked))
     let p = exp(masked - m_new)
     let keep = exp(m - m_new)
     l = l * keep + rowsum(p)
-    acc = acc * keep + dot(p, f32(V[s :+ TILE_S, g, :]))
+    acc = acc * keep + dot(p, f32(V[g, s :+ TILE_S, :]))
     m = m_new
   }
   O[first :+ TILE_Q, h * D :+ D] = quantize(acc / l, B)
@@ -34,11 +34,11 @@ kernel attention[T: dtype, B: format](Q: tensor<f32>[N, H, D], K: tensor<T>[S, G
 
 // One query row at position pos: the R query heads of a key/value head go over its cache
 // together, so that it is read and widened once.
-//   Q [1, G, R, D], K and V [S, G, D] -> O [1, G, R, D]
+//   Q [1, G, R, D], K and V [G, S, D] -> O [1, G, R, D]
 @autotune(TILE_S in [64])
 @grid(G)
-kernel attention_one[T: dtype, B: format](Q: tensor<f32>[1, G, R, D], K: tensor<T>[S, G, D],
-                                          V: tensor<T>[S, G, D], O: tensor<B>[1, G, R, D],
+kernel attention_one[T: dtype, B: format](Q: tensor<f32>[1, G, R, D], K: tensor<T>[G, S, D],
+                                          V: tensor<T>[G, S, D], O: tensor<B>[1, G, R, D],
                                           pos: i32, window: i32, scale: f32) {
   let g = program_id(0)
   let q = Q[0, g, :, :] * scale
@@ -47,14 +47,14 @@ kernel attention_one[T: dtype, B: format](Q: tensor<f32>[1, G, R, D], K: tensor<
   var l: tile<f32>[R, 1] = 0.0
   var acc: tile<f32>[R, D] = 0.0
   for s in range(max(0, pos + 1 - window), pos + 1, TILE_S) {
-    let scores = dot_t(q, f32(K[s :+ TILE_S, g, :]))
+    let scores = dot_t(q, f32(K[g, s :+ TILE_S, :]))
     let key = iota([1, TILE_S], 1) + s
     let masked = where(key <= pos, scores, -inf)
     let m_new = max(m, rowmax(masked))
     let p = exp(masked - m_new)
     let keep = exp(m - m_new)
     l = l * keep + rowsum(p)
-    acc = acc * keep + dot(p, f32(V[s :+ TILE_S, g, :]))
+    acc = acc * keep + dot(p, f32(V[g, s :+ TILE_S, :]))
     m = m_new
   }
   O[0, g, :, :] = quantize(acc / l, B)

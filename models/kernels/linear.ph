@@ -1,6 +1,6 @@
 // Linear layers: rows of X times the transpose of a weight in any format.
 //   X [M, K], W [N, K] -> Y [M, N]
-@autotune(TILE_M in [1, 4, 16, 64], TILE_N in [16, 32, 64], TILE_K in [256, 512, 4096])
+@autotune(TILE_M in [1, 4, 16, 64, 128], TILE_N in [16, 32, 64], TILE_K in [256, 512, 4096])
 kernel linear[A: format, F: format](X: tensor<A>[M, K], W: tensor<F>[N, K], Y: tensor<f32>[M, N]) {
   let pn = program_id(0)
   let pm = program_id(1)
@@ -12,7 +12,7 @@ kernel linear[A: format, F: format](X: tensor<A>[M, K], W: tensor<F>[N, K], Y: t
 }
 
 // The same, added to what Y holds: the residual stream.
-@autotune(TILE_M in [1, 4, 16, 64], TILE_N in [16, 32, 64], TILE_K in [256, 512, 4096])
+@autotune(TILE_M in [1, 4, 16, 64, 128], TILE_N in [16, 32, 64], TILE_K in [256, 512, 4096])
 kernel linear_add[A: format, F: format](X: tensor<A>[M, K], W: tensor<F>[N, K], Y: tensor<f32>[M, N]) {
   let pn = program_id(0)
   let pm = program_id(1)

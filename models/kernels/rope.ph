@@ -1,24 +1,30 @@
-// Rotary position embedding (Su et al. 2021, arXiv:2104.09864), pairs (2i, 2i+1), of queries in
-// place and of keys into their cache. Row n stands at position pos + n; Cos and Sin hold a
-// row per position.
-//   Q [N, H, R, 2], Key [N, G, R, 2] -> Cache [S, G, R, 2]
-@grid(N, H + G)
-kernel rope[T: dtype](Q: tensor<f32>[N, H, R, 2], Key: tensor<f32>[N, G, R, 2],
-                      Cos: tensor<f32>[P, R], Sin: tensor<f32>[P, R], Cache: tensor<T>[S, G, R, 2], pos: i32) {
+// Rotary position embedding (Su et al. 2021, arXiv:2104.09864), pairs (2i, 2i+1): of queries in
+// place, and of keys into their cache; values go into theirs as they are. Row n stands at
+// position pos + n; Cos and Sin hold a row per position.
+//   Q [N, H, R, 2], Key [N, G, R, 2], Value [N, G, D] -> Keys [G, S, R, 2], Values [G, S, D]
+@grid(N, H + 2 * G)
+kernel rope[T: dtype](Q: tensor<f32>[N, H, R, 2], Key: tensor<f32>[N, G, R, 2], Value: tensor<f32>[N, G, D],
+                      Cos: tensor<f32>[P, R], Sin: tensor<f32>[P, R],
+                      Keys: tensor<T>[G, S, R, 2], Values: tensor<T>[G, S, D], pos: i32) {
   let n = program_id(0)
   let h = program_id(1)
-  let c = Cos[pos + n, :]
-  let s = Sin[pos + n, :]
   if h < H {
+    let c = Cos[pos + n, :]
+    let s = Sin[pos + n, :]
     let a = Q[n, h, :, 0]
     let b = Q[n, h, :, 1]
     Q[n, h, :, 0] = a * c - b * s
     Q[n, h, :, 1] = a * s + b * c
-  } else {
+  } else if h < H + G {
     let g = h - H
+    let c = Cos[pos + n, :]
+    let s = Sin[pos + n, :]
     let a = Key[n, g, :, 0]
     let b = Key[n, g, :, 1]
-    Cache[pos + n, g, :, 0] = T(a * c - b * s)
-    Cache[pos + n, g, :, 1] = T(a * s + b * c)
+    Keys[g, pos + n, :, 0] = T(a * c - b * s)
+    Keys[g, pos + n, :, 1] = T(a * s + b * c)
+  } else {
+    let g = h - H - G
+    Values[g, pos + n, :] = T(Value[n, g, :])
   }
 }

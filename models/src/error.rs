@@ -70,6 +70,12 @@ pub enum ModelError {
         /// The kernel's role.
         role: String,
     },
+    /// A graph asks for a weight that it did not look up in the file. A fault of the program.
+    #[error("internal: the tensor at byte {start} of the file was not loaded")]
+    MissingWeight {
+        /// Where the tensor starts.
+        start: usize,
+    },
     /// The device refused.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -78,6 +84,9 @@ pub enum ModelError {
 impl ModelError {
     /// Whether the file or a setting is at fault, and not the program or the machine.
     pub fn is_input(&self) -> bool {
-        !matches!(self, ModelError::MissingKernel { .. } | ModelError::Device(_))
+        !matches!(
+            self,
+            ModelError::MissingKernel { .. } | ModelError::MissingWeight { .. } | ModelError::Device(_)
+        )
     }
 }

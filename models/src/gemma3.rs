@@ -25,7 +25,7 @@ use crate::{
     kernels::{KernelSet, Precision, Role, RoleSet, Rows},
     ops::{Angles, Attention, Embedding, GatedUnit, Input, Linear, NormRope, Qkv, RmsNorm, Softcap},
     sequence::{Batch, Cache, Graph, Placement},
-    weights::{Catalogue, Weight},
+    weights::{Catalogue, Loaded, Weight},
 };
 
 /// Hyper-parameters of a `gemma3` model.
@@ -129,6 +129,7 @@ pub struct Gemma3File {
 
 /// Shapes are [rows, columns] of `y = W x`.
 struct Weights {
+    all: Vec<Weight>,
     token_embd: Weight,     // [V, E]
     output: Option<Weight>, // [V, E]; none: the embedding
     output_norm: Weight,    // [E]
@@ -197,17 +198,17 @@ impl Weights {
                 post_ffw_norm: from.vector(&name("post_ffw_norm"), c.width)?,
             });
         }
-        from.finish()?;
-        Ok(Weights { token_embd, output, output_norm, layers })
+        let all = from.finish()?;
+        Ok(Weights { all, token_embd, output, output_norm, layers })
     }
 
     /// Every kernel of the graph, in the order of the graph.
     fn roles(&self, config: &Gemma3Config, settings: &Settings) -> RoleSet {
         let c = &config.dims;
-        let (head, cache, pairs) = (c.head, settings.kv, c.head / 2);
+        let (head, cache) = (c.head, settings.kv);
         let mut roles = RoleSet::default();
         roles.add(Role::Embed { table: self.token_embd.element, width: c.width });
-        roles.add(Role::NormRope { pairs, cache });
+        roles.add(Role::NormRope { pairs: head / 2, head, cache });
         roles.add(Role::RmsNormAdd { width: c.width });
         for layer in &self.layers {
             let precisions = layer.precisions(c, settings);
@@ -224,7 +225,7 @@ impl Weights {
                     _ => Role::Attention { head, cache, to },
                 });
                 let weights = [layer.attn_q.element, layer.attn_k.element, layer.attn_v.element];
-                roles.add(Role::Qkv { from: attn.element(rows), weights, cache, rows });
+                roles.add(Role::Qkv { from: attn.element(rows), weights, rows });
                 for (weight, precision) in [(&layer.attn_output, out), (&layer.ffn_down, down)] {
                     let from = precision.element(rows);
                     roles.add(Role::Linear { from, weight: weight.element, rows });
@@ -293,10 +294,12 @@ impl Architecture for Gemma3File {
         file: &GgufFile,
         device: Arc<dyn Device>,
         kernels: &KernelSet,
+        progress: &(dyn Fn(u64, u64) + Sync),
     ) -> Result<Arc<dyn Model>, ModelError> {
         let (config, c, w, largest) = (&self.config, &self.config.dims, &self.weights, self.settings.chunk);
         let (eps, cache) = (config.eps, self.settings.kv);
-        let import = |weight: &Weight| weight.import(file, &*device);
+        let loaded = Loaded::new(file, &*device, &w.all, progress)?;
+        let import = |weight: &Weight| loaded.tensor(weight);
         let linear = |weight, precision| Linear::new(kernels, import(weight)?, precision, largest);
         let norm = |weight, precision: Precision, largest| {
             RmsNorm::new(kernels, import(weight)?, eps, &precision.elements(largest))
@@ -322,7 +325,7 @@ impl Architecture for Gemma3File {
                 precisions,
                 slides,
                 attn_norm: norm(&layer.attn_norm, attn, largest)?,
-                qkv: Qkv::new(kernels, qkv, attn, cache, largest)?,
+                qkv: Qkv::new(kernels, qkv, attn, largest)?,
                 norm_rope: NormRope::new(kernels, &norms.0, &norms.1, eps, cache)?,
                 attention: attention(slides, out)?,
                 attn_output: linear(&layer.attn_output, out)?,
@@ -391,7 +394,7 @@ impl Graph for Gemma3 {
 
     fn layers(&self, batch: &Batch, caches: &[Cache], pos: i32) -> Result<(), ModelError> {
         let device = &*self.placement.device;
-        let Batch { ids, x, h, q, q_heads, k, k_heads, o, act } = batch;
+        let Batch { ids, x, h, q, k, v, heads, o, act } = batch;
 
         self.embed.run(device, ids, x)?;
         for (layer, cache) in self.layers.iter().zip(caches) {
@@ -399,9 +402,10 @@ impl Graph for Gemma3 {
             let [attn, out, ffn, down] = layer.precisions;
             let (attn_in, ffn_in) = (h.of(attn), h.of(ffn));
             layer.attn_norm.run(device, x, attn_in)?;
-            layer.qkv.run(device, attn_in, (q, k, &cache.value_rows), pos)?;
-            layer.norm_rope.run(device, angles, (q_heads, k_heads, &cache.keys), pos)?;
-            layer.attention.run(device, q_heads, (&cache.keys, &cache.values), o, pos)?;
+            let caches = (&cache.keys, &cache.values);
+            layer.qkv.run(device, attn_in, [q, k, v])?;
+            layer.norm_rope.run(device, angles, heads, caches, pos)?;
+            layer.attention.run(device, &heads.query, caches, o, pos)?;
             layer.attn_output.run(device, o.of(out), h.exact())?;
             layer.post_attention_norm.run(device, h.exact(), x)?;
 

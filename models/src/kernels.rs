@@ -60,7 +60,7 @@ impl Rows {
         match self {
             Rows::One => 1,
             Rows::Few => 16,
-            Rows::Many => 64,
+            Rows::Many => 128,
         }
     }
 }
@@ -173,34 +173,36 @@ pub enum Role {
         /// M.
         rows: Rows,
     },
-    /// `X [M, K], Wq [N, K], Wk and Wv [P, K] -> Q [M, N], Key [M, P]`, and values into their
-    /// cache `[S, P]`.
+    /// `X [M, K], Wq [N, K], Wk and Wv [P, K] -> Q [M, N], Key and Value [M, P]`.
     Qkv {
         /// Element of X.
         from: Element,
         /// Formats of Wq, Wk and Wv.
         weights: [Element; 3],
-        /// Element of the cache.
-        cache: DType,
         /// M.
         rows: Rows,
     },
-    /// Rotates `Q [N, H, R, 2]` in place, and `Key [N, G, R, 2]` into a cache `[S, G, R, 2]`.
+    /// Rotates `Q [N, H, R, 2]` in place and `Key [N, G, R, 2]` into a cache `[G, S, R, 2]`;
+    /// `Value [N, G, D]` into another.
     Rope {
         /// R: pairs of a head.
         pairs: u64,
+        /// D.
+        head: u64,
         /// Element of the cache.
         cache: DType,
     },
-    /// Norms and rotates `Q [N, H, 2, R]` in place, and `Key [N, G, 2, R]` into a cache
-    /// `[S, G, 2, R]`.
+    /// Norms and rotates `Q [N, H, 2, R]` in place and `Key [N, G, 2, R]` into a cache
+    /// `[G, S, 2, R]`; `Value [N, G, D]` into another.
     NormRope {
         /// R: pairs of a head.
         pairs: u64,
+        /// D.
+        head: u64,
         /// Element of the cache.
         cache: DType,
     },
-    /// Causal: `Q [N, H, D], K [S, G, D], V [S, G, D] -> O [N, H D]`.
+    /// Causal: `Q [N, H, D], K [G, S, D], V [G, S, D] -> O [N, H D]`.
     Attention {
         /// D.
         head: u64,
@@ -209,7 +211,7 @@ pub enum Role {
         /// Element of O.
         to: Element,
     },
-    /// Causal, one row: `Q [1, G, R, D], K [S, G, D], V [S, G, D] -> O [1, G, R, D]`.
+    /// Causal, one row: `Q [1, G, R, D], K [G, S, D], V [G, S, D] -> O [1, G, R, D]`.
     AttentionOne {
         /// D.
         head: u64,
@@ -272,9 +274,7 @@ impl Role {
             Role::LinearAdd { from, rows, .. } => {
                 Some(Role::LinearAdd { from: with(from), weight: element, rows })
             }
-            Role::Qkv { from, cache, rows, .. } => {
-                Some(Role::Qkv { from: with(from), weights: [element; 3], cache, rows })
-            }
+            Role::Qkv { from, rows, .. } => Some(Role::Qkv { from: with(from), weights: [element; 3], rows }),
             Role::SwiGlu { from, to, rows, .. } => {
                 Some(Role::SwiGlu { from: with(from), to: with(to), gate: element, up: element, rows })
             }
@@ -303,23 +303,23 @@ impl Role {
             Role::LinearAdd { from, weight, rows } => {
                 Spec::linear(LINEAR, "linear_add", rows).element("A", from).element("F", weight)
             }
-            Role::Qkv { from, weights: [q, k, v], cache, rows } => Spec::linear(QKV, "qkv", rows)
+            Role::Qkv { from, weights: [q, k, v], rows } => Spec::linear(QKV, "qkv", rows)
                 .element("A", from)
                 .element("F", q)
                 .element("G", k)
-                .element("H", v)
-                .element("T", Element::Scalar(cache)),
-            Role::Rope { pairs, cache } => {
-                Spec::new(ROPE, "rope").element("T", Element::Scalar(cache)).dim("R", pairs)
+                .element("H", v),
+            Role::Rope { pairs, head, cache } => {
+                Spec::new(ROPE, "rope").element("T", Element::Scalar(cache)).dim("R", pairs).dim("D", head)
             }
-            Role::NormRope { pairs, cache } => {
-                Spec::new(NORM_ROPE, "norm_rope").element("T", Element::Scalar(cache)).dim("R", pairs)
-            }
+            Role::NormRope { pairs, head, cache } => Spec::new(NORM_ROPE, "norm_rope")
+                .element("T", Element::Scalar(cache))
+                .dim("R", pairs)
+                .dim("D", head),
             Role::Attention { head, cache, to } => Spec::new(ATTENTION, "attention")
                 .element("T", Element::Scalar(cache))
                 .element("B", to)
                 .dim("D", head)
-                .param("TILE_Q", 16),
+                .param("TILE_Q", 32),
             Role::AttentionOne { head, group, cache, to } => Spec::new(ATTENTION, "attention_one")
                 .element("T", Element::Scalar(cache))
                 .element("B", to)
@@ -516,8 +516,8 @@ mod tests {
         let mut roles = vec![
             Role::Embed { table: weight, width: 64 },
             Role::RmsNormAdd { width: 64 },
-            Role::NormRope { pairs: 16, cache },
-            Role::Rope { pairs: 16, cache },
+            Role::NormRope { pairs: 16, head: 32, cache },
+            Role::Rope { pairs: 16, head: 32, cache },
             Role::Softcap,
         ];
         for precision in [Precision::Exact, Precision::Rounded] {
@@ -526,7 +526,7 @@ mod tests {
                 roles.push(Role::RmsNorm { width: 64, to });
                 roles.push(Role::Linear { from, weight, rows });
                 roles.push(Role::LinearAdd { from, weight, rows });
-                roles.push(Role::Qkv { from, weights: [weight; 3], cache, rows });
+                roles.push(Role::Qkv { from, weights: [weight; 3], rows });
                 roles.push(Role::SwiGlu { from, to, gate: weight, up: weight, rows });
                 roles.push(Role::GeGlu { from, to, gate: weight, up: weight, rows });
                 roles.push(Role::Attention { head: 32, cache, to });

@@ -88,7 +88,7 @@ impl Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { context: None, kv: DType::F16, chunk: 64, activations: Activations::F32 }
+        Settings { context: None, kv: DType::F16, chunk: 256, activations: Activations::F32 }
     }
 }
 
@@ -124,14 +124,17 @@ pub trait Architecture: Send + Sync {
         roles.roles().iter().map(|role| role.request(chip)).collect()
     }
 
-    /// Puts the model on `device`. Weights of scalars are imported from the file's bytes: the
+    /// Puts the model on `device`. Matrices of scalars are imported from the file's bytes: the
     /// host aliases them, other devices copy. Matrices of a block format are reordered into
-    /// the device layout. `kernels` holds every role.
+    /// the device layout, and vectors copied; where nothing is aliased the file may be closed
+    /// then. `kernels` holds every role. `progress` gets the bytes of weights copied and to be
+    /// copied, on any thread.
     fn load(
         &self,
         file: &GgufFile,
         device: Arc<dyn Device>,
         kernels: &KernelSet,
+        progress: &(dyn Fn(u64, u64) + Sync),
     ) -> Result<Arc<dyn Model>, ModelError>;
 }
 

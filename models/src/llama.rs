@@ -22,7 +22,7 @@ use crate::{
     kernels::{KernelSet, Precision, Role, RoleSet, Rows},
     ops::{Angles, Attention, Embedding, GatedUnit, Input, Linear, Qkv, RmsNorm, Rope},
     sequence::{Batch, Cache, Graph, Placement},
-    weights::{Catalogue, Weight},
+    weights::{Catalogue, Loaded, Weight},
 };
 
 /// Hyper-parameters of a `llama` model.
@@ -68,6 +68,7 @@ pub struct LlamaFile {
 
 /// Shapes are [rows, columns] of `y = W x`.
 struct Weights {
+    all: Vec<Weight>,
     token_embd: Weight,         // [V, E]
     output: Option<Weight>,     // [V, E]; none: the embedding
     output_norm: Weight,        // [E]
@@ -134,16 +135,16 @@ impl Weights {
                 ffn_down: from.matrix(&name("ffn_down"), c.width, c.feed_forward)?,
             });
         }
-        from.finish()?;
-        Ok(Weights { token_embd, output, output_norm, rope_freqs, layers })
+        let all = from.finish()?;
+        Ok(Weights { all, token_embd, output, output_norm, rope_freqs, layers })
     }
 
     /// Every kernel of the graph, in the order of the graph.
     fn roles(&self, c: &Dims, settings: &Settings) -> RoleSet {
-        let (head, cache, pairs) = (c.head, settings.kv, c.head / 2);
+        let (head, cache) = (c.head, settings.kv);
         let mut roles = RoleSet::default();
         roles.add(Role::Embed { table: self.token_embd.element, width: c.width });
-        roles.add(Role::Rope { pairs, cache });
+        roles.add(Role::Rope { pairs: head / 2, head, cache });
         for layer in &self.layers {
             let precisions = layer.precisions(c, settings);
             let [attn, out, ffn, down] = precisions;
@@ -159,7 +160,7 @@ impl Weights {
                     _ => Role::Attention { head, cache, to },
                 });
                 let weights = [layer.attn_q.element, layer.attn_k.element, layer.attn_v.element];
-                roles.add(Role::Qkv { from: attn.element(rows), weights, cache, rows });
+                roles.add(Role::Qkv { from: attn.element(rows), weights, rows });
                 for (weight, precision) in [(&layer.attn_output, out), (&layer.ffn_down, down)] {
                     let from = precision.element(rows);
                     roles.add(Role::LinearAdd { from, weight: weight.element, rows });
@@ -225,9 +226,11 @@ impl Architecture for LlamaFile {
         file: &GgufFile,
         device: Arc<dyn Device>,
         kernels: &KernelSet,
+        progress: &(dyn Fn(u64, u64) + Sync),
     ) -> Result<Arc<dyn Model>, ModelError> {
         let (c, w, largest) = (&self.config.dims, &self.weights, self.settings.chunk);
-        let import = |weight: &Weight| weight.import(file, &*device);
+        let loaded = Loaded::new(file, &*device, &w.all, progress)?;
+        let import = |weight: &Weight| loaded.tensor(weight);
         let (cache, scale) = (self.settings.kv, 1.0 / (c.head as f64).sqrt());
         let adding = |weight, precision| Linear::adding(kernels, import(weight)?, precision, largest);
         let norm = |weight, precision: Precision, largest| {
@@ -247,7 +250,7 @@ impl Architecture for LlamaFile {
             layers.push(Layer {
                 precisions,
                 attn_norm: norm(&layer.attn_norm, attn, largest)?,
-                qkv: Qkv::new(kernels, qkv, attn, cache, largest)?,
+                qkv: Qkv::new(kernels, qkv, attn, largest)?,
                 attention: attention(out)?,
                 attn_output: adding(&layer.attn_output, out)?,
                 ffn_norm: norm(&layer.ffn_norm, ffn, largest)?,
@@ -266,7 +269,7 @@ impl Architecture for LlamaFile {
             output: Linear::new(kernels, output, precision, 1)?,
             embed: Embedding::new(kernels, table, c.width, 1.0)?,
             layers,
-            rope: Rope::new(kernels, angles, c.head / 2, cache)?,
+            rope: Rope::new(kernels, angles, c.head, cache)?,
             output_norm: norm(&w.output_norm, precision, 1)?,
             placement: Placement { device, dims: c.clone(), context: self.context, chunk: largest, cache },
         }))
@@ -303,16 +306,17 @@ impl Graph for Llama {
 
     fn layers(&self, batch: &Batch, caches: &[Cache], pos: i32) -> Result<(), ModelError> {
         let device = &*self.placement.device;
-        let Batch { ids, x, h, q, q_heads, k, k_heads, o, act } = batch;
+        let Batch { ids, x, h, q, k, v, heads, o, act } = batch;
 
         self.embed.run(device, ids, x)?;
         for (layer, cache) in self.layers.iter().zip(caches) {
             let [attn, out, ffn, down] = layer.precisions;
             let (attn_in, ffn_in) = (h.of(attn), h.of(ffn));
             layer.attn_norm.run(device, x, attn_in)?;
-            layer.qkv.run(device, attn_in, (q, k, &cache.value_rows), pos)?;
-            self.rope.run(device, q_heads, k_heads, &cache.keys, pos)?;
-            layer.attention.run(device, q_heads, (&cache.keys, &cache.values), o, pos)?;
+            let caches = (&cache.keys, &cache.values);
+            layer.qkv.run(device, attn_in, [q, k, v])?;
+            self.rope.run(device, heads, caches, pos)?;
+            layer.attention.run(device, &heads.query, caches, o, pos)?;
             layer.attn_output.run(device, o.of(out), x)?;
 
             layer.ffn_norm.run(device, x, ffn_in)?;

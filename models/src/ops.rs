@@ -206,7 +206,7 @@ impl Angles {
     }
 }
 
-/// Queries and keys, and values in their cache, from one input.
+/// Queries, keys and values from one input.
 pub struct Qkv {
     weights: [Tensor; 3],
     kernels: ByRows,
@@ -218,27 +218,24 @@ impl Qkv {
         kernels: &KernelSet,
         weights: [Tensor; 3],
         precision: Precision,
-        cache: DType,
         largest: u64,
     ) -> Result<Qkv, ModelError> {
         let elements = [weights[0].element, weights[1].element, weights[2].element];
-        let role = |rows| Role::Qkv { from: precision.element(rows), weights: elements, cache, rows };
+        let role = |rows| Role::Qkv { from: precision.element(rows), weights: elements, rows };
         Ok(Qkv { weights, kernels: ByRows::new(kernels, largest, role)? })
     }
 
-    /// X [M, K] -> Q [M, N], Key [M, P], and rows pos + m of `values` [S, P].
+    /// X [M, K] -> Q [M, N], Key and Value [M, P].
     pub fn run(
         &self,
         device: &dyn Device,
         x: &Tensor,
-        (q, key, values): (&Tensor, &Tensor, &Tensor),
-        pos: i32,
+        [q, key, value]: [&Tensor; 3],
     ) -> Result<(), ModelError> {
         let [wq, wk, wv] = &self.weights;
         let launch = Launch::new(self.kernels.of(x)?).tensor("X", x);
         let launch = launch.tensor("Wq", wq).tensor("Wk", wk).tensor("Wv", wv);
-        let launch = launch.tensor("Q", q).tensor("Key", key).tensor("Cache", values);
-        Ok(launch.scalar("pos", pos).run(device)?)
+        Ok(launch.tensor("Q", q).tensor("Key", key).tensor("Value", value).run(device)?)
     }
 }
 
@@ -250,33 +247,61 @@ pub struct Rope {
 }
 
 impl Rope {
-    /// For heads of 2 `pairs` elements.
-    pub fn new(kernels: &KernelSet, angles: Angles, pairs: u64, cache: DType) -> Result<Rope, ModelError> {
-        Ok(Rope { angles, pairs, kernel: kernels.get(Role::Rope { pairs, cache })? })
+    /// For heads of `head` elements.
+    pub fn new(kernels: &KernelSet, angles: Angles, head: u64, cache: DType) -> Result<Rope, ModelError> {
+        let pairs = head / 2;
+        Ok(Rope { angles, pairs, kernel: kernels.get(Role::Rope { pairs, head, cache })? })
     }
 
-    /// Rotates Q [N, H, D] in place and Key [N, G, D] into rows pos + n of a cache [S, G, D]; row n
-    /// stands at position pos + n.
+    /// Rotates queries [N, H, D] in place and keys [N, G, D] into their cache [G, S, D]; values
+    /// [N, G, D] go into theirs. Row n stands at position pos + n.
     pub fn run(
         &self,
         device: &dyn Device,
-        q: &Tensor,
-        key: &Tensor,
-        cache: &Tensor,
+        heads: &Heads,
+        caches: (&Tensor, &Tensor),
         pos: i32,
     ) -> Result<(), ModelError> {
-        let pairs = [self.pairs, 2];
-        let (q, key, cache) = (split_heads(q, pairs)?, split_heads(key, pairs)?, split_heads(cache, pairs)?);
-        let launch = Launch::new(&self.kernel).tensor("Q", &q).tensor("Key", &key).tensor("Cache", &cache);
+        let split = heads.split([self.pairs, 2], caches.0)?;
+        let launch = split.launch(&self.kernel, &heads.value, caches.1);
         let launch = launch.tensor("Cos", &self.angles.cos).tensor("Sin", &self.angles.sin);
         Ok(launch.scalar("pos", pos).run(device)?)
     }
 }
 
-/// X [N, H, D] as [N, H, a, b].
-fn split_heads(x: &Tensor, [a, b]: [u64; 2]) -> Result<Tensor, ModelError> {
-    let heads = x.shape.get(1).copied().unwrap_or(1);
-    Ok(x.reshape([rows(x), heads, a, b])?)
+/// Queries [N, H, D], keys and values [N, G, D] of a batch.
+pub struct Heads {
+    /// [N, H, D]
+    pub query: Tensor,
+    /// [N, G, D]
+    pub key: Tensor,
+    /// [N, G, D]
+    pub value: Tensor,
+}
+
+/// Queries, keys and their cache with heads split in two axes.
+struct SplitHeads {
+    query: Tensor,
+    key: Tensor,
+    cache: Tensor,
+}
+
+impl Heads {
+    /// Heads of D as [a, b], also in the cache [G, S, D] of the keys.
+    fn split(&self, [a, b]: [u64; 2], cache: &Tensor) -> Result<SplitHeads, ModelError> {
+        let split = |x: &Tensor| {
+            let axis = |axis: usize| x.shape.get(axis).copied().unwrap_or(1);
+            x.reshape([axis(0), axis(1), a, b])
+        };
+        Ok(SplitHeads { query: split(&self.query)?, key: split(&self.key)?, cache: split(cache)? })
+    }
+}
+
+impl SplitHeads {
+    fn launch<'a>(&'a self, kernel: &'a Kernel, value: &'a Tensor, values: &'a Tensor) -> Launch<'a> {
+        let launch = Launch::new(kernel).tensor("Q", &self.query).tensor("Key", &self.key);
+        launch.tensor("Value", value).tensor("Keys", &self.cache).tensor("Values", values)
+    }
 }
 
 /// Root mean square norm of each head with a learnt scale, then rotary position embedding
@@ -304,23 +329,22 @@ impl NormRope {
             keys: keys.reshape([2, pairs])?,
             eps,
             pairs,
-            kernel: kernels.get(Role::NormRope { pairs, cache })?,
+            kernel: kernels.get(Role::NormRope { pairs, head: 2 * pairs, cache })?,
         })
     }
 
-    /// Q [N, H, D] in place and Key [N, G, D] into rows pos + n of a cache [S, G, D]; row n stands
-    /// at position pos + n.
+    /// Queries [N, H, D] in place and keys [N, G, D] into their cache [G, S, D]; values
+    /// [N, G, D] go into theirs. Row n stands at position pos + n.
     pub fn run(
         &self,
         device: &dyn Device,
         angles: &Angles,
-        (q, key, cache): (&Tensor, &Tensor, &Tensor),
+        heads: &Heads,
+        caches: (&Tensor, &Tensor),
         pos: i32,
     ) -> Result<(), ModelError> {
-        let halves = [2, self.pairs];
-        let (q, key, cache) =
-            (split_heads(q, halves)?, split_heads(key, halves)?, split_heads(cache, halves)?);
-        let launch = Launch::new(&self.kernel).tensor("Q", &q).tensor("Key", &key).tensor("Cache", &cache);
+        let split = heads.split([2, self.pairs], caches.0)?;
+        let launch = split.launch(&self.kernel, &heads.value, caches.1);
         let launch = launch.tensor("Wq", &self.queries).tensor("Wk", &self.keys);
         let launch = launch.tensor("Cos", &angles.cos).tensor("Sin", &angles.sin);
         Ok(launch.scalar("pos", pos).scalar("eps", self.eps).run(device)?)
@@ -362,7 +386,7 @@ impl Attention {
         Ok(Attention { scale: scale as f32, window, groups, one, batch, precision })
     }
 
-    /// Q [N, H, D] at positions pos + n, caches [S, G, D] -> O [N, H D].
+    /// Q [N, H, D] at positions pos + n, caches [G, S, D] -> O [N, H D].
     pub fn run(
         &self,
         device: &dyn Device,

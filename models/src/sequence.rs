@@ -8,7 +8,7 @@ use phobos_device::{Buffer, Device, DeviceExt, Tensor};
 use crate::{
     Logits, Model, ModelError, Sequence,
     config::Dims,
-    ops::{F32, Input},
+    ops::{F32, Heads, Input},
 };
 
 const I32: Element = Element::Scalar(DType::I32);
@@ -40,10 +40,7 @@ pub(crate) trait Graph: Send + Sync + 'static {
 impl<G: Graph> Model for G {
     fn sequence(self: Arc<Self>) -> Result<Box<dyn Sequence>, ModelError> {
         let place = self.placement();
-        let mut caches = Vec::new();
-        for _ in 0..place.dims.layers {
-            caches.push(Cache::new(place)?);
-        }
+        let caches = Cache::all(place)?;
         let work = Work::new(place)?;
         Ok(Box::new(GraphSequence { position: 0, caches, work, graph: self }))
     }
@@ -51,25 +48,31 @@ impl<G: Graph> Model for G {
 
 /// Keys and values of one layer.
 pub(crate) struct Cache {
-    /// [S, G, D]
+    /// [G, S, D]: what a head reads lies together.
     pub keys: Tensor,
-    /// [S, G, D]
+    /// [G, S, D]
     pub values: Tensor,
-    /// The values as [S, G D].
-    pub value_rows: Tensor,
 }
 
 impl Cache {
-    fn new(place: &Placement) -> Result<Cache, ModelError> {
+    /// Those of all layers, in one piece of memory: large enough for huge pages.
+    fn all(place: &Placement) -> Result<Vec<Cache>, ModelError> {
         let element = Element::Scalar(place.cache);
         let (s, c) = (place.context, &place.dims);
-        let shape = [s, c.kv_heads, c.head];
-        let bytes = element.tensor_bytes(&shape).ok_or_else(|| {
-            ModelError::Setting(format!("--ctx {s}: the key/value cache does not fit in 64 bits"))
-        })?;
-        let keys = Tensor::of(&place.device.allocate(bytes)?, element, shape)?;
-        let values = Tensor::of(&place.device.allocate(bytes)?, element, shape)?;
-        Ok(Cache { keys, value_rows: values.reshape([s, c.keys()])?, values })
+        let shape = [c.kv_heads, s, c.head];
+        let too_large =
+            || ModelError::Setting(format!("--ctx {s}: the key/value cache does not fit in 64 bits"));
+        // Whole cache lines, so that no two tensors share one.
+        let each = element.tensor_bytes(&shape).and_then(|bytes| bytes.checked_next_multiple_of(64));
+        let all = each.and_then(|each| each.checked_mul(2 * c.layers));
+        let (Some(each), Some(all)) = (each, all) else { return Err(too_large()) };
+        let buffer = place.device.allocate(all)?;
+        (0..c.layers)
+            .map(|layer| {
+                let tensor = |index: u64| Tensor::new(&buffer, (2 * layer + index) * each, element, shape);
+                Ok(Cache { keys: tensor(0)?, values: tensor(1)? })
+            })
+            .collect()
     }
 }
 
@@ -80,6 +83,7 @@ struct Work {
     h: Buffer,
     q: Buffer,
     k: Buffer,
+    v: Buffer,
     o: Buffer,
     act: Buffer,
     logits: Buffer, // [V]
@@ -95,12 +99,12 @@ pub(crate) struct Batch {
     pub h: Input,
     /// [N, H D]
     pub q: Tensor,
-    /// The same as [N, H, D].
-    pub q_heads: Tensor,
     /// [N, G D]
     pub k: Tensor,
-    /// The same as [N, G, D].
-    pub k_heads: Tensor,
+    /// [N, G D]
+    pub v: Tensor,
+    /// The same with an axis for heads.
+    pub heads: Heads,
     /// [N, H D]
     pub o: Input,
     /// [N, F]
@@ -122,6 +126,7 @@ impl Work {
             h: rows(n, c.width)?,
             q: rows(n, c.queries())?,
             k: rows(n, c.keys())?,
+            v: rows(n, c.keys())?,
             o: rows(n, c.queries())?,
             act: rows(n, c.feed_forward)?,
             logits: rows(1, c.vocabulary)?,
@@ -136,9 +141,13 @@ impl Work {
             x: rows(&self.x, c.width)?,
             h: Input::new(&self.h, n, c.width)?,
             q: rows(&self.q, c.queries())?,
-            q_heads: heads(&self.q, c.heads)?,
             k: rows(&self.k, c.keys())?,
-            k_heads: heads(&self.k, c.kv_heads)?,
+            v: rows(&self.v, c.keys())?,
+            heads: Heads {
+                query: heads(&self.q, c.heads)?,
+                key: heads(&self.k, c.kv_heads)?,
+                value: heads(&self.v, c.kv_heads)?,
+            },
             o: Input::new(&self.o, n, c.queries())?,
             act: Input::new(&self.act, n, c.feed_forward)?,
         })

@@ -1,17 +1,20 @@
 //! The tensors of a file, against what a graph expects.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt::Display,
     ops::Range,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use phobos_artifact::{
     DType, Element,
     format::{Format, GROUP_ROWS},
 };
-use phobos_device::{Buffer, Device, Tensor};
+use phobos_device::{Device, Tensor};
 use phobos_gguf::GgufFile;
 
 use crate::ModelError;
@@ -26,78 +29,199 @@ pub(crate) struct Weight {
 }
 
 impl Weight {
-    /// The tensor on `device`: scalars imported from the file's bytes, a matrix of a
-    /// block format reordered into the device layout, after which its pages of the file
-    /// are given back.
-    pub fn import(&self, file: &GgufFile, device: &dyn Device) -> Result<Tensor, ModelError> {
-        let buffer = match (self.element, &self.shape[..]) {
-            (Element::Block(format), [rows, columns]) => {
-                let blocks = *columns as usize / format.elements;
-                let source = file.bytes().get(self.bytes.clone()).unwrap_or_default();
-                let buffer = repack(format, *rows as usize, blocks, source, device)?;
-                file.release(self.bytes.clone());
-                buffer
-            }
-            _ => device.import(file.shared_bytes(), self.bytes.clone())?,
-        };
-        Ok(Tensor::of(&buffer, self.element, self.shape.clone())?)
-    }
-
     /// The values of a vector of f32.
     pub fn read(&self, file: &GgufFile) -> Result<Vec<f32>, ModelError> {
         let bytes = file.bytes().get(self.bytes.clone()).unwrap_or_default();
         let (values, _) = bytes.as_chunks::<4>();
         Ok(values.iter().map(|value| f32::from_le_bytes(*value)).collect())
     }
+
+    fn way(&self) -> Way {
+        match (self.element, &self.shape[..]) {
+            (Element::Block(format), [_, columns]) => {
+                Way::Reorder { format, blocks: *columns as usize / format.elements }
+            }
+            (_, [_]) => Way::Copy,
+            _ => Way::Import,
+        }
+    }
+
+    fn key(&self) -> (usize, usize) {
+        (self.bytes.start, self.bytes.end)
+    }
 }
 
-/// How many bytes are reordered at a time by one thread.
-const REPACK_BYTES: usize = 4 << 20;
+/// How a tensor comes to a device.
+#[derive(Clone, Copy)]
+enum Way {
+    /// A matrix of a block format, reordered into the device layout.
+    Reorder { format: &'static Format, blocks: usize },
+    /// A vector: so little that it shall not keep the file open.
+    Copy,
+    /// A matrix of scalars, which the host takes from the file's bytes in place.
+    Import,
+}
 
-/// A matrix in the device layout, made by several threads a few groups at a time.
-fn repack(
-    format: &'static Format,
-    rows: usize,
-    blocks: usize,
-    source: &[u8],
-    device: &dyn Device,
-) -> Result<Buffer, ModelError> {
-    let group_bytes = GROUP_ROWS * blocks * format.bytes;
-    let bytes = rows.div_ceil(GROUP_ROWS) * group_bytes;
-    let buffer = device.allocate(bytes as u64)?;
-    let part = (REPACK_BYTES / group_bytes.max(1)).max(1) * group_bytes;
-    let parts: Vec<(usize, &[u8])> = source.chunks(part.max(1)).enumerate().collect();
-    let next = AtomicUsize::new(0);
+/// The weights of a graph on a device.
+pub(crate) struct Loaded {
+    tensors: BTreeMap<(usize, usize), Tensor>,
+}
+
+impl Loaded {
+    /// Puts `weights` on `device`. What is copied is copied by several threads, a part at a
+    /// time, and the pages of the file that a part was read from are given back at once: so
+    /// no more of the file is in memory than the parts at work. `progress` gets the bytes
+    /// done and wanted, on any thread.
+    pub fn new(
+        file: &GgufFile,
+        device: &dyn Device,
+        weights: &[Weight],
+        progress: &(dyn Fn(u64, u64) + Sync),
+    ) -> Result<Loaded, ModelError> {
+        let mut tensors = BTreeMap::new();
+        let (imported, mut copied): (Vec<&Weight>, Vec<&Weight>) =
+            weights.iter().partition(|weight| matches!(weight.way(), Way::Import));
+        for weight in imported {
+            let buffer = device.import(file.shared_bytes(), weight.bytes.clone())?;
+            tensors.insert(weight.key(), Tensor::of(&buffer, weight.element, weight.shape.clone())?);
+        }
+
+        // In the order of the file, which is read once from front to back.
+        copied.sort_by_key(|weight| weight.key());
+        copied.dedup_by_key(|weight| weight.key());
+        let bytes = |weight: &&Weight| {
+            // A tensor that lies in a file has a size; padded to whole groups it may not.
+            weight.element.device_bytes(&weight.shape).unwrap_or(u64::MAX)
+        };
+        let lengths: Vec<u64> = copied.iter().map(bytes).collect();
+        let mut outcome = Ok(());
+        let buffers = device.allocate_filled(&lengths, &mut |targets| {
+            outcome = copy(file, parts(file, &copied, targets), progress);
+        })?;
+        outcome?;
+        for (weight, buffer) in copied.iter().zip(&buffers) {
+            tensors.insert(weight.key(), Tensor::of(buffer, weight.element, weight.shape.clone())?);
+        }
+        Ok(Loaded { tensors })
+    }
+
+    /// One of the weights.
+    pub fn tensor(&self, weight: &Weight) -> Result<Tensor, ModelError> {
+        let tensor = self.tensors.get(&weight.key()).cloned();
+        tensor.ok_or(ModelError::MissingWeight { start: weight.bytes.start })
+    }
+}
+
+/// How many bytes are copied before their pages are given back.
+const PART_BYTES: usize = 1 << 20;
+/// How many neighbouring bytes one thread takes: two huge pages, so that few are touched
+/// first, and filled with zeros, by two threads at once.
+const RUN_BYTES: usize = 4 << 20;
+
+/// Rows of a tensor to be copied.
+struct Part<'a> {
+    way: Way,
+    /// Where they are in the file.
+    range: Range<usize>,
+    source: &'a [u8],
+    target: &'a mut [u8],
+}
+
+impl Part<'_> {
+    fn copy(self) -> Result<(), ModelError> {
+        match self.way {
+            Way::Reorder { format, blocks } => {
+                let rows = self.source.len() / (blocks * format.bytes).max(1);
+                format.to_device(rows, blocks, self.source, self.target)?;
+            }
+            Way::Copy | Way::Import => {
+                for (target, source) in self.target.iter_mut().zip(self.source) {
+                    *target = *source;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The tensors in parts of about [`PART_BYTES`], and these in runs of about [`RUN_BYTES`].
+fn parts<'a>(file: &'a GgufFile, weights: &[&Weight], targets: Vec<&'a mut [u8]>) -> Vec<Vec<Part<'a>>> {
+    let mut runs = Vec::new();
+    let (mut run, mut run_bytes) = (Vec::new(), 0);
+    for (weight, target) in weights.iter().zip(targets) {
+        let way = weight.way();
+        let source = file.bytes().get(weight.bytes.clone()).unwrap_or_default();
+        let group = match way {
+            Way::Reorder { format, blocks } => (GROUP_ROWS * blocks * format.bytes).max(1),
+            Way::Copy | Way::Import => 1,
+        };
+        let size = (PART_BYTES / group).max(1) * group;
+        for (index, (source, target)) in source.chunks(size).zip(target.chunks_mut(size)).enumerate() {
+            let start = weight.bytes.start + index * size;
+            run.push(Part { way, range: start..start + source.len(), source, target });
+            run_bytes += source.len();
+            if run_bytes >= RUN_BYTES {
+                runs.push(std::mem::take(&mut run));
+                run_bytes = 0;
+            }
+        }
+    }
+    runs.push(run);
+    runs
+}
+
+/// Copies every part.
+fn copy(
+    file: &GgufFile,
+    runs: Vec<Vec<Part<'_>>>,
+    progress: &(dyn Fn(u64, u64) + Sync),
+) -> Result<(), ModelError> {
+    let all = || runs.iter().flatten().map(|part| &part.range);
+    let total: usize = all().map(|range| range.len()).sum();
+    let ends = (all().map(|range| range.start).min(), all().map(|range| range.end).max());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(runs.len());
+    let (queue, done) = (Mutex::new(runs.into_iter()), AtomicUsize::new(0));
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || -> Result<(), ModelError> {
-        while let Some((index, source)) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let rows = source.len() / (blocks * format.bytes);
-            let mut reordered = vec![0; rows.div_ceil(GROUP_ROWS) * group_bytes];
-            format.to_device(rows, blocks, source, &mut reordered)?;
-            device.write(&buffer, (index * part) as u64, &reordered)?;
+        while let Some(run) = next() {
+            for part in run {
+                let range = part.range.clone();
+                part.copy()?;
+                let now = done.fetch_add(range.len(), Ordering::Relaxed) + range.len();
+                file.release(range);
+                progress(now as u64, total as u64);
+            }
         }
         Ok(())
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(parts.len());
-    std::thread::scope(|scope| {
+    let outcome = std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mut result = work();
+        let mut outcome = work();
         for other in others {
-            result = result.and(other.join().unwrap_or(Ok(())));
+            match other.join() {
+                Ok(other) => outcome = outcome.and(other),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
         }
-        result
-    })?;
-    Ok(buffer)
+        outcome
+    });
+    // Reading at one page maps its neighbours too, those that were given back among them.
+    if let (Some(start), Some(end)) = ends {
+        file.release(start..end);
+    }
+    outcome
 }
 
 /// Finds the tensors of a graph in a file, and knows which were left over.
 pub(crate) struct Catalogue<'a> {
     file: &'a GgufFile,
     used: BTreeSet<String>,
+    found: Vec<Weight>,
 }
 
 impl<'a> Catalogue<'a> {
     pub fn new(file: &'a GgufFile) -> Catalogue<'a> {
-        Catalogue { file, used: BTreeSet::new() }
+        Catalogue { file, used: BTreeSet::new(), found: Vec::new() }
     }
 
     /// Whether the file has this tensor.
@@ -128,12 +252,14 @@ impl<'a> Catalogue<'a> {
         }
         let element = tensor.element()?;
         self.used.insert(name.to_owned());
-        Ok(Weight { element, shape: found, bytes: tensor.range.clone() })
+        let weight = Weight { element, shape: found, bytes: tensor.range.clone() };
+        self.found.push(weight.clone());
+        Ok(weight)
     }
 
-    /// Checks that no tensor is left: one that the graph does not know would change the
-    /// model's answer if it were ignored.
-    pub fn finish(self) -> Result<(), ModelError> {
+    /// Every tensor that was found. Checks that none is left: one that the graph does not know
+    /// would change the model's answer if it were ignored.
+    pub fn finish(self) -> Result<Vec<Weight>, ModelError> {
         for tensor in self.file.tensors() {
             let name = tensor.name.as_str();
             // Frequencies that old converters stored; they follow from the metadata.
@@ -149,7 +275,7 @@ impl<'a> Catalogue<'a> {
             };
             return Err(self.error(name, problem));
         }
-        Ok(())
+        Ok(self.found)
     }
 
     fn error(&self, name: &str, problem: impl Display) -> ModelError {
@@ -157,6 +283,136 @@ impl<'a> Catalogue<'a> {
             file: self.file.name().to_owned(),
             name: name.escape_debug().to_string(),
             problem: problem.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, io::Write, process::Command, sync::atomic::AtomicU64};
+
+    use phobos_device::HostDevice;
+    use phobos_gguf::OpenOptions;
+
+    use super::*;
+
+    /// Tells a person, and `cargo xtask test`, that a test did not run.
+    fn skip(test: &str, reason: &str) {
+        eprintln!("SKIP: {test}: {reason}");
+        if let Some(log) = std::env::var_os("PHOBOS_SKIP_LOG") {
+            let mut log = std::fs::OpenOptions::new().append(true).create(true).open(log).unwrap();
+            writeln!(log, "SKIP: {test}: {reason}").unwrap();
+        }
+    }
+
+    /// A file with tensors of zeros: name, rows, columns, GGUF type and bytes of each.
+    fn file_of_zeros(tensors: &[(&str, u64, u64, u32, u64)]) -> tempfile::NamedTempFile {
+        let mut head = b"GGUF\x03\0\0\0".to_vec();
+        head.extend((tensors.len() as u64).to_le_bytes());
+        head.extend(0u64.to_le_bytes());
+        let mut offset = 0u64;
+        for (name, rows, columns, ggml_type, bytes) in tensors {
+            head.extend((name.len() as u64).to_le_bytes());
+            head.extend(name.as_bytes());
+            head.extend(2u32.to_le_bytes());
+            head.extend([columns.to_le_bytes(), rows.to_le_bytes()].concat());
+            head.extend(ggml_type.to_le_bytes());
+            head.extend(offset.to_le_bytes());
+            offset += bytes.next_multiple_of(32);
+        }
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&head).unwrap();
+        File::set_len(file.as_file(), (head.len() as u64).next_multiple_of(32) + offset).unwrap();
+        file
+    }
+
+    /// The most memory that this process has had at once, in bytes.
+    fn peak() -> Option<u64> {
+        let status = std::fs::read_to_string("/proc/self/status").ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    }
+
+    /// A matrix that is most of its file takes its own size and no more: the file's pages go
+    /// as it is copied. Measured in a process that does nothing else.
+    #[test]
+    fn the_file_is_not_in_memory_beside_its_copy() {
+        const TEST: &str = "weights::tests::the_file_is_not_in_memory_beside_its_copy";
+        const CHILD: &str = "PHOBOS_TEST_PEAK";
+        // Of q8_0: 34 bytes for 32 elements.
+        let (rows, columns) = (1u64 << 17, 1024);
+        let bytes = rows * columns / 32 * 34;
+        if std::env::var_os(CHILD).is_none() {
+            if peak().is_none() {
+                return skip(TEST, "/proc does not tell the peak of memory");
+            }
+            let child = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", TEST, "--nocapture"])
+                .env(CHILD, "1")
+                .output()
+                .unwrap();
+            assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+            return;
+        }
+        let path = file_of_zeros(&[("w", rows, columns, 8, bytes)]);
+        let file = GgufFile::open(path.path(), OpenOptions::default()).unwrap();
+        let mut from = Catalogue::new(&file);
+        let weight = from.matrix("w", rows, columns).unwrap();
+        let device = HostDevice::new(Some(1)).unwrap();
+        let before = peak().unwrap();
+        let done = AtomicU64::new(0);
+        let progress = |now: u64, total: u64| {
+            assert_eq!(total, bytes);
+            done.fetch_max(now, Ordering::Relaxed);
+        };
+        let loaded = Loaded::new(&file, &device, &from.finish().unwrap(), &progress).unwrap();
+        assert_eq!(loaded.tensor(&weight).unwrap().bytes().unwrap(), bytes);
+        assert_eq!(done.into_inner(), bytes);
+        // Each thread has one part of the file in memory, and there are many threads at most.
+        let more = peak().unwrap() - before;
+        assert!((bytes..bytes + bytes / 2).contains(&more), "{more} bytes for a matrix of {bytes}");
+    }
+
+    #[test]
+    fn tensors_are_copied_whole_whatever_their_size() {
+        let device = HostDevice::new(Some(1)).unwrap();
+        // q4_0 (18 bytes a block) of 21 rows, f32 of 3 x 5, q8_0 over several runs.
+        let large = 40_000u64;
+        let tensors = [
+            ("a", 21u64, 64u64, 2u32, 21 * 2 * 18u64),
+            ("b", 3, 5, 0, 60),
+            ("c", large, 160, 8, large * 5 * 34),
+        ];
+        let temporary = file_of_zeros(&tensors);
+        let mut content = std::fs::read(temporary.path()).unwrap();
+        let start = content.len() - tensors.iter().map(|t| t.4.next_multiple_of(32) as usize).sum::<usize>();
+        for (index, byte) in content.iter_mut().enumerate().skip(start) {
+            *byte = (index * 7 + index / 251) as u8;
+        }
+        std::fs::write(temporary.path(), &content).unwrap();
+        for mmap in [true, false] {
+            let file = GgufFile::open(temporary.path(), OpenOptions { mmap }).unwrap();
+            let mut from = Catalogue::new(&file);
+            let weights = tensors.map(|(name, rows, columns, ..)| from.matrix(name, rows, columns).unwrap());
+            let loaded = Loaded::new(&file, &device, &from.finish().unwrap(), &|_, _| ()).unwrap();
+            for weight in weights {
+                let source = &content[weight.bytes.clone()];
+                let expected = match weight.element {
+                    Element::Block(format) => {
+                        let rows = weight.shape[0] as usize;
+                        let blocks = weight.shape[1] as usize / format.elements;
+                        let bytes = format.device_matrix_bytes(rows as u64, blocks as u64).unwrap();
+                        let mut expected = vec![0; bytes as usize];
+                        format.to_device(rows, blocks, source, &mut expected).unwrap();
+                        expected
+                    }
+                    Element::Scalar(_) => source.to_vec(),
+                };
+                let mut found = vec![0; expected.len()];
+                let tensor = loaded.tensor(&weight).unwrap();
+                device.read(&tensor.buffer, tensor.offset, &mut found).unwrap();
+                assert!(found == expected, "{:?} mmap {mmap}", weight.element);
+            }
         }
     }
 }

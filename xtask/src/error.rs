@@ -66,6 +66,11 @@ pub enum Error {
         /// How many.
         failed: usize,
     },
+    /// Some rows of a benchmark are not in its table, which names them and says why.
+    Unmeasured {
+        /// How many.
+        rows: usize,
+    },
     /// Some stage of `cargo xtask test` failed; the report has been printed.
     Tests(Vec<&'static str>),
 }
@@ -104,6 +109,7 @@ impl fmt::Display for Error {
             Self::Kernels { failed } => {
                 write!(f, "{failed} kernels did not compile; `--partial` packs a release without them")
             }
+            Self::Unmeasured { rows } => write!(f, "{rows} of the rows could not be measured"),
             Self::Tests(stages) => write!(f, "failed: {}", stages.join(", ")),
         }
     }

@@ -30,6 +30,9 @@ cargo xtask TASK [ARGUMENTS]
   bench model [--gguf FILE] [--threads 1,2] [--runs N] [--prompt-tokens N] [--gen-tokens N]
         [-- ARGUMENTS OF phobos-bench]
                       tokens per second beside llama.cpp, as a table for BENCHMARKS.md
+  bench host [--runs N] [--threads 1,2] [--only ROWS] [-- ARGUMENTS OF phobos-bench AND phobos-cli]
+                      every measure of the host with its bar, beside llama.cpp and OpenBLAS, as a table; ROWS out of
+                      decode,prefill,formats,context,gemm,load,gemma3,memory
   bench cache [--runs N] [--entries N] [--alone]
                       start-up, look-up and throughput of the kernel cache, beside Triton unless --alone
   bench emulator [ARGUMENTS]

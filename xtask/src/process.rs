@@ -56,6 +56,11 @@ pub fn run(command: &mut Command) -> Result<()> {
     if status.success() { Ok(()) } else { Err(Error::Failed { command: show(command), status }) }
 }
 
+/// Runs a command whose output is progress and no result: all of it goes to stderr.
+pub fn run_aside(command: &mut Command) -> Result<()> {
+    run(command.stdout(io::stderr()))
+}
+
 /// Runs a command and returns its stdout; the user sees its stderr.
 pub fn capture(command: &mut Command) -> Result<String> {
     let output = command

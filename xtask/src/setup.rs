@@ -123,7 +123,7 @@ fn install(words: &[String]) -> Result<()> {
     let mut command = Command::new(program);
     command.args(arguments);
     note(&process::show(&command));
-    process::run(&mut command)
+    process::run_aside(&mut command)
 }
 
 fn plan(missing: &[&str], system: &str, rights: Rights) -> Plan {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use phobos_artifact::{DType, KernelSource};
 use phobos_device::Device;
 use phobos_gguf::{GgufFile, OpenOptions};
-use phobos_models::{Logits, Settings};
+use phobos_models::{Activations, Logits, Settings};
 
 use crate::{
     builder::{Builder, Value},
@@ -185,11 +185,17 @@ fn compiled_other_shapes_match_the_plain_reference() {
 fn gemma3_270m_logits_match_llama_cpp() {
     let Some(model) = gemma3_270m_model() else { return };
     let Some((source, device)) = compiler() else { return };
-    let model = load(&model, &settings(DType::F32, 64), device, &source);
     let case = gemma3_270m();
-    let mut sequence = model.sequence().unwrap();
     let tokens = &case.tokens[..case.top5.len()];
-    case.assert_matches(tokens.iter().map(|token| sequence.forward(&[*token], Logits::Last).unwrap()));
+    for activations in [Activations::F32, Activations::Q8] {
+        let settings = Settings { activations, ..settings(DType::F32, 64) };
+        let model = load(&model, &settings, device.clone(), &source);
+        let mut sequence = model.clone().sequence().unwrap();
+        case.assert_matches(tokens.iter().map(|token| sequence.forward(&[*token], Logits::Last).unwrap()));
+        // All at once: other kernels.
+        let all = model.sequence().unwrap().forward(tokens, Logits::All).unwrap();
+        case.assert_matches(all.chunks(all.len() / tokens.len()).map(<[f32]>::to_vec));
+    }
 }
 
 /// The numbers of [`gemma3_270m_logits_match_llama_cpp`] are those of exact arithmetic, and

@@ -41,7 +41,7 @@ pub fn load_file(
         let artifact = source.get(&request).unwrap();
         kernels.insert(*role, device.load(&artifact).unwrap());
     }
-    model.load(file, device, &kernels).unwrap()
+    model.load(file, device, &kernels, &|_, _| ()).unwrap()
 }
 
 fn on_oracle(settings: &Settings) -> (Arc<OracleDevice>, Arc<dyn Model>) {

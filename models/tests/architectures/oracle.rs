@@ -55,17 +55,19 @@ fn signature(kernel: &str) -> Signature {
                 ("Wv", "H", "P K", Read),
                 ("Q", "f32", "M N", Write),
                 ("Key", "f32", "M P", Write),
-                ("Cache", "T", "S P", Write),
+                ("Value", "f32", "M P", Write),
             ],
-            &[("pos", DType::I32)],
+            &[],
         ),
         "rope" => (
             &[
                 ("Q", "f32", "N H R 2", ReadWrite),
                 ("Key", "f32", "N G R 2", Read),
+                ("Value", "f32", "N G D", Read),
                 ("Cos", "f32", "P R", Read),
                 ("Sin", "f32", "P R", Read),
-                ("Cache", "T", "S G R 2", Write),
+                ("Keys", "T", "G S R 2", Write),
+                ("Values", "T", "G S D", Write),
             ],
             &[("pos", DType::I32)],
         ),
@@ -73,19 +75,21 @@ fn signature(kernel: &str) -> Signature {
             &[
                 ("Q", "f32", "N H 2 R", ReadWrite),
                 ("Key", "f32", "N G 2 R", Read),
+                ("Value", "f32", "N G D", Read),
                 ("Wq", "f32", "2 R", Read),
                 ("Wk", "f32", "2 R", Read),
                 ("Cos", "f32", "P R", Read),
                 ("Sin", "f32", "P R", Read),
-                ("Cache", "T", "S G 2 R", Write),
+                ("Keys", "T", "G S 2 R", Write),
+                ("Values", "T", "G S D", Write),
             ],
             &[("pos", DType::I32), ("eps", DType::F32)],
         ),
         "attention" => (
             &[
                 ("Q", "f32", "N H D", Read),
-                ("K", "T", "S G D", Read),
-                ("V", "T", "S G D", Read),
+                ("K", "T", "G S D", Read),
+                ("V", "T", "G S D", Read),
                 ("O", "B", "N E", Write),
             ],
             &[("pos", DType::I32), ("window", DType::I32), ("scale", DType::F32)],
@@ -93,8 +97,8 @@ fn signature(kernel: &str) -> Signature {
         "attention_one" => (
             &[
                 ("Q", "f32", "1 G R D", Read),
-                ("K", "T", "S G D", Read),
-                ("V", "T", "S G D", Read),
+                ("K", "T", "G S D", Read),
+                ("V", "T", "G S D", Read),
                 ("O", "B", "1 G R D", Write),
             ],
             &[("pos", DType::I32), ("window", DType::I32), ("scale", DType::F32)],
@@ -300,6 +304,15 @@ fn store(tensor: &Tensor, first: usize, values: &[f64]) {
     bytes(&tensor.buffer).lock().unwrap()[range(start, data.len())].copy_from_slice(&data);
 }
 
+/// Rows [N, heads, D] from position `pos` on of a cache [heads, S, D].
+fn store_heads(cache: &Tensor, pos: usize, heads: usize, rows: &[f64]) {
+    let length = cache.shape[1] as usize;
+    let d = cache.shape[2..].iter().product::<u64>() as usize;
+    for (at, row) in rows.chunks(d).enumerate() {
+        store(cache, ((at % heads) * length + pos + at / heads) * d, row);
+    }
+}
+
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
@@ -341,57 +354,65 @@ fn run(kernel: &str, t: &[&Tensor], s: &[u64]) {
             store(t[2], 0, &y);
         }
         "qkv" => {
-            let (k, p, pos) = (axis(0, 1), axis(2, 0), s[0] as usize);
-            for (weight, to, first) in [(1, 4, 0), (2, 5, 0), (3, 6, pos * p)] {
+            let k = axis(0, 1);
+            for (weight, to) in [(1, 4), (2, 5), (3, 6)] {
                 let rows = |x| v[weight].chunks(k).map(move |w| dot(x, w));
-                store(t[to], first, &v[0].chunks(k).flat_map(rows).collect::<Vec<_>>());
+                store(t[to], 0, &v[0].chunks(k).flat_map(rows).collect::<Vec<_>>());
             }
         }
         "rope" => {
             let (r, pos) = (axis(0, 2), s[0] as usize);
-            for (tensor, to) in [(0, 0), (1, 4)] {
+            for (tensor, to) in [(0, 0), (1, 5)] {
                 let heads = axis(tensor, 1);
                 let mut x = v[tensor].clone();
                 for (n, row) in x.chunks_mut(heads * r * 2).enumerate() {
                     let angles = (pos + n) * r;
                     for head in row.chunks_mut(r * 2) {
                         for (i, pair) in head.chunks_mut(2).enumerate() {
-                            let (c, s) = (v[2][angles + i], v[3][angles + i]);
+                            let (c, s) = (v[3][angles + i], v[4][angles + i]);
                             let (a, b) = (pair[0], pair[1]);
                             (pair[0], pair[1]) = (a * c - b * s, a * s + b * c);
                         }
                     }
                 }
-                store(t[to], if to == 0 { 0 } else { pos * heads * r * 2 }, &x);
+                match to {
+                    0 => store(t[0], 0, &x),
+                    _ => store_heads(t[to], pos, heads, &x),
+                }
             }
+            store_heads(t[6], pos, axis(2, 1), &v[2]);
         }
         "norm_rope" => {
             let (r, pos, eps) = (axis(0, 3), s[0] as usize, float(s[1]));
-            for (tensor, weight, to) in [(0, 2, 0), (1, 3, 6)] {
+            for (tensor, weight, to) in [(0, 3, 0), (1, 4, 7)] {
                 let heads = axis(tensor, 1);
                 let mut x = Vec::with_capacity(v[tensor].len());
                 for (at, head) in v[tensor].chunks(r * 2).enumerate() {
                     let angles = (pos + at / heads) * r;
                     let normed = norm(head, &v[weight], eps);
                     let turn = |i: usize| {
-                        let (a, b, c, s) = (normed[i], normed[r + i], v[4][angles + i], v[5][angles + i]);
+                        let (a, b, c, s) = (normed[i], normed[r + i], v[5][angles + i], v[6][angles + i]);
                         (a * c - b * s, a * s + b * c)
                     };
                     x.extend((0..r).map(|i| turn(i).0));
                     x.extend((0..r).map(|i| turn(i).1));
                 }
-                store(t[to], if to == 0 { 0 } else { pos * heads * r * 2 }, &x);
+                match to {
+                    0 => store(t[0], 0, &x),
+                    _ => store_heads(t[to], pos, heads, &x),
+                }
             }
+            store_heads(t[8], pos, axis(2, 1), &v[2]);
         }
         "attention" | "attention_one" => {
-            let (n, d, g) = (axis(0, 0), axis(1, 2), axis(1, 1));
+            let (n, d, g, length) = (axis(0, 0), axis(1, 2), axis(1, 0), axis(1, 1));
             let h = v[0].len() / (n * d);
             let (pos, window, scale) = (s[0] as usize, s[1] as usize, float(s[2]));
             let mut o = Vec::with_capacity(n * h * d);
             for row in 0..n * h {
                 let (query, head) = (row / h, row % h);
                 let q = &v[0][row * d..][..d];
-                let at = |s: usize| (s * g + head / (h / g)) * d;
+                let at = |s: usize| (head / (h / g) * length + s) * d;
                 let seen = (pos + query + 1).saturating_sub(window)..=pos + query;
                 let exp: Vec<f64> =
                     seen.clone().map(|s| (dot(q, &v[1][at(s)..][..d]) * scale).exp()).collect();

@@ -14,6 +14,7 @@ use super::{
     Lowering,
     dot_blocks::splits,
     emit::Size,
+    format::Blocks,
     source::{Chunk, Kind, Source, View},
     tile::only_here,
 };
@@ -39,6 +40,30 @@ pub(super) struct Dot<'c> {
     pub shape: [i64; 3],
     /// The type that products are summed in.
     pub element: Type<'c>,
+}
+
+/// The way of a dot with decoded sides.
+pub(super) enum Way<'c> {
+    /// Rows of blocks are streamed, vectors across interleaved rows.
+    BlockRows(Blocks<'c>),
+    /// Rows of the right side are streamed.
+    Rows,
+    /// Panels of the transposed right side.
+    Packed,
+    /// The right side as it is.
+    Outer,
+}
+
+impl<'c> Way<'c> {
+    fn of(dot: &Dot<'c>, transposed: bool) -> Way<'c> {
+        let blocks = dot.rhs.aligned_blocks().filter(|blocks| splits(blocks));
+        match (transposed, dot.shape[0] <= MAX_STREAMED_ROWS, blocks) {
+            (true, true, Some(blocks)) => Way::BlockRows(blocks.clone()),
+            (true, true, None) => Way::Rows,
+            (true, false, _) => Way::Packed,
+            (false, ..) => Way::Outer,
+        }
+    }
 }
 
 impl<'c> Lowering<'c> {
@@ -67,29 +92,13 @@ impl<'c> Lowering<'c> {
         if matches!(dot.lhs.kind, Kind::Blocks(_)) && self.dot_quantized(op, &mut dot)? {
             return self.define_dot(result, dot, &shape, element);
         }
-        let blocks = dot.rhs.aligned_blocks().cloned();
-        if let (true, true, Some(blocks)) = (
-            op.has_attribute("transposed"),
-            shape[0] <= MAX_STREAMED_ROWS,
-            blocks.filter(|blocks| splits(blocks)),
-        ) {
-            self.remark(op, "dot_t: blocks streamed across interleaved rows: few rows on the left");
-            self.dot_block_rows(&mut dot, &blocks)?;
-        } else if op.has_attribute("transposed") && shape[0] <= MAX_STREAMED_ROWS {
-            self.remark(op, "dot_t: right side streamed row by row: few rows on the left");
-            self.dot_rows(&mut dot)?;
-        } else if op.has_attribute("transposed") {
-            self.remark(
-                op,
-                &format!("dot_t: {}-row micro-kernel over packed panels of the right side", self.target.rows),
-            );
-            self.dot_packed(&mut dot)?;
-        } else {
-            self.remark(
-                op,
-                &format!("dot: {}-row micro-kernel on the right side in place", self.target.rows),
-            );
-            self.dot_outer(&mut dot)?;
+        let way = Way::of(&dot, op.has_attribute("transposed"));
+        self.remark(op, &self.dot_remark(&dot, &way));
+        match &way {
+            Way::BlockRows(blocks) => self.dot_block_rows(&mut dot, blocks)?,
+            Way::Rows => self.dot_rows(&mut dot)?,
+            Way::Packed => self.dot_packed(&mut dot)?,
+            Way::Outer => self.dot_outer(&mut dot)?,
         }
         self.define_dot(result, dot, &shape, element)
     }

@@ -20,6 +20,7 @@ mod convert;
 mod dot;
 mod dot_blocks;
 mod dot_integer;
+mod dot_remark;
 mod emit;
 mod format;
 mod half;

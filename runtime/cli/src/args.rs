@@ -83,7 +83,8 @@ pub struct ModelArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub ctx: Option<u64>,
 
-    /// Read the file into memory instead of mapping it.
+    /// Read the file into memory instead of mapping it; while it loads, a quantised model then
+    /// takes twice its size.
     #[arg(long)]
     pub no_mmap: bool,
 }
@@ -126,7 +127,8 @@ pub struct SamplingArgs {
 pub enum ActArg {
     /// Exact products with f32 activations.
     F32,
-    /// Activations quantised to 8 bits.
+    /// Products of integers: activations in blocks of 16-bit codes when decoding, of 8-bit
+    /// codes when reading a prompt.
     Q8,
 }
 
@@ -185,6 +187,10 @@ pub struct BenchArgs {
     /// Tokens to generate; 0 leaves the measurement out.
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub gen_tokens: u64,
+
+    /// Tokens in the context before what is measured; reading them is not in the numbers.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub depth: u64,
 
     /// Measure this often and give the median.
     #[arg(long, value_name = "R", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]

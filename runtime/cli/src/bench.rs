@@ -1,7 +1,9 @@
 //! `phobos-bench`: tokens per second of prompt processing and of generation.
 //!
 //! The tokens are arbitrary but fixed: the work does not depend on which they are.
-//! Generation starts from an empty context, as is customary, and leaves sampling out.
+//! Both start from an empty context, as is customary, unless a depth is asked for; then
+//! that many tokens are in the context before, and reading them is not in the numbers.
+//! Generation leaves sampling out.
 
 use std::time::Instant;
 
@@ -25,11 +27,11 @@ pub fn run(options: &BenchOptions) -> Result<(), Failure> {
     // One pass unmeasured: pages of the file are read and memory is touched.
     for measured in (0..=options.repeat).map(|pass| pass > 0) {
         if options.prompt_tokens > 0 {
-            let rate = prompt(&engine, &mut session, options.prompt_tokens)?;
+            let rate = prompt(&engine, &mut session, options.depth, options.prompt_tokens)?;
             prompt_rates.extend(measured.then_some(rate));
         }
         if options.gen_tokens > 0 {
-            let rate = generation(&engine, &mut session, options.gen_tokens)?;
+            let rate = generation(&engine, &mut session, options.depth, options.gen_tokens)?;
             gen_rates.extend(measured.then_some(rate));
         }
     }
@@ -44,6 +46,8 @@ pub fn run(options: &BenchOptions) -> Result<(), Failure> {
             "load_seconds": load,
             "kernels": { "compiled": engine.kernels().compiled, "cached": engine.kernels().cached },
             "repeat": options.repeat,
+            "depth": options.depth,
+            "peak_resident_bytes": peak_resident_bytes(),
             "prompt": rates(options.prompt_tokens, &prompt_rates),
             "generation": rates(options.gen_tokens, &gen_rates),
         });
@@ -68,24 +72,47 @@ fn token(engine: &Engine, index: usize) -> u32 {
     (index as u64 * 7919 % engine.vocabulary()) as u32
 }
 
-/// Reads a prompt of `tokens` tokens into an empty session; tokens per second.
-fn prompt(engine: &Engine, session: &mut Session, tokens: usize) -> Result<f64, Failure> {
-    let ids: Vec<u32> = (0..tokens).map(|index| token(engine, index)).collect();
-    session.reset();
+/// Brings the session to the first `depth` tokens of the measurement.
+fn fill(engine: &Engine, session: &mut Session, depth: usize) -> Result<(), Failure> {
+    let ids: Vec<u32> = (0..depth).map(|index| token(engine, index)).collect();
+    // The tokens before are the same in every pass, so only the first one reads them all.
+    let kept = session.keep_prefix(&ids);
+    match ids.get(kept..) {
+        Some(rest) if !rest.is_empty() => Ok(session.read(rest, false).map(drop)?),
+        _ => Ok(()),
+    }
+}
+
+/// Reads a prompt of `tokens` tokens after `depth` others; tokens per second.
+fn prompt(engine: &Engine, session: &mut Session, depth: usize, tokens: usize) -> Result<f64, Failure> {
+    let ids: Vec<u32> = (depth..depth + tokens).map(|index| token(engine, index)).collect();
+    fill(engine, session, depth)?;
     let start = Instant::now();
     session.read(&ids, true)?;
     Ok(tokens as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Reads `tokens` tokens one by one after a first; tokens per second.
-fn generation(engine: &Engine, session: &mut Session, tokens: usize) -> Result<f64, Failure> {
-    session.reset();
-    session.read(&[token(engine, 0)], true)?;
+/// Reads `tokens` tokens one by one after `depth` others, but at least a first; tokens per second.
+fn generation(engine: &Engine, session: &mut Session, depth: usize, tokens: usize) -> Result<f64, Failure> {
+    let depth = depth.max(1);
+    fill(engine, session, depth)?;
     let start = Instant::now();
-    for index in 1..=tokens {
+    for index in depth..depth + tokens {
         session.read(&[token(engine, index)], true)?;
     }
     Ok(tokens as f64 / start.elapsed().as_secs_f64())
+}
+
+/// The most memory that this process had in use so far, the pages of the mapped file
+/// included; `None` where the system does not tell.
+fn peak_resident_bytes() -> Option<u64> {
+    high_water_mark(&std::fs::read_to_string("/proc/self/status").ok()?)
+}
+
+/// Out of `VmHWM:     20404 kB`.
+fn high_water_mark(status: &str) -> Option<u64> {
+    let value = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// The median; the mean of the middle two for an even count; `None` of nothing.
@@ -103,6 +130,14 @@ fn median(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_high_water_mark_is_in_kilobytes() {
+        let status = "VmPeak:\t   99999 kB\nVmHWM:\t   20404 kB\nVmRSS:\t   10000 kB\n";
+        assert_eq!(high_water_mark(status), Some(20404 * 1024));
+        assert_eq!(high_water_mark("VmPeak:\t 1 kB\n"), None);
+        assert!(peak_resident_bytes().is_none_or(|bytes| bytes > 1 << 16));
+    }
 
     #[test]
     fn medians() {

@@ -63,6 +63,8 @@ pub struct BenchOptions {
     pub prompt_tokens: usize,
     /// Tokens to generate.
     pub gen_tokens: usize,
+    /// Tokens in the context before either.
+    pub depth: usize,
     /// Measurements.
     pub repeat: u32,
     /// Print JSON.
@@ -92,12 +94,15 @@ impl BenchOptions {
         };
         let prompt_tokens = tokens("--prompt-tokens", args.prompt_tokens)?;
         let gen_tokens = tokens("--gen-tokens", args.gen_tokens)?;
+        let depth = tokens("--depth", args.depth)?;
         if prompt_tokens + gen_tokens == 0 {
             return Err(Failure::usage("--prompt-tokens 0 with --gen-tokens 0 measures nothing"));
         }
-        // The context that the measurement needs; one position is read before generating.
-        engine.settings.context.get_or_insert(prompt_tokens.max(gen_tokens + 1) as u64);
-        Ok(BenchOptions { gguf, engine, prompt_tokens, gen_tokens, repeat: args.repeat, json: args.json })
+        // The context that the measurement needs; at least one position is read before generating.
+        let positions = (depth + prompt_tokens).max(depth.max(1) + gen_tokens);
+        engine.settings.context.get_or_insert(positions as u64);
+        let (repeat, json) = (args.repeat, args.json);
+        Ok(BenchOptions { gguf, engine, prompt_tokens, gen_tokens, depth, repeat, json })
     }
 }
 
@@ -243,6 +248,10 @@ mod tests {
         let options = bench("--gguf m --prompt-tokens 100 --gen-tokens 200").unwrap();
         assert_eq!(options.engine.settings.context, Some(201));
         assert_eq!(bench("--gguf m --ctx 77").unwrap().engine.settings.context, Some(77));
+        let context = |line: &str| bench(line).unwrap().engine.settings.context;
+        assert_eq!(context("--gguf m --prompt-tokens 100 --gen-tokens 64 --depth 2048"), Some(2148));
+        assert_eq!(context("--gguf m --prompt-tokens 0 --gen-tokens 64 --depth 2048"), Some(2112));
+        assert!(bench("--gguf m --depth 99999999").is_err());
         assert!(bench("--gguf m --prompt-tokens 0 --gen-tokens 0").is_err());
         assert!(bench("--gguf m --prompt-tokens 99999999").is_err());
     }

@@ -2,7 +2,8 @@
 
 use std::{
     io::{self, IsTerminal},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, OnceLock, PoisonError},
+    time::{Duration, Instant},
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -10,11 +11,16 @@ use phobos_engine::{KernelCounts, Progress};
 
 use crate::output;
 
-/// Shows `compiling kernels 12/57`. Off a terminal a line every tenth of the way, so
-/// that a log stays short.
+/// How long weights are copied before a bar is worth a look.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// Shows `compiling kernels 12/57`, off a terminal as a line every tenth of the way, so
+/// that a log stays short; then `loading weights, MB: 812/4096`, on a terminal only.
 pub struct Reporter {
     bar: Option<ProgressBar>,
     last_tenth: Mutex<Option<usize>>,
+    /// When the first weights were there.
+    weights: OnceLock<Instant>,
 }
 
 impl Default for Reporter {
@@ -23,26 +29,29 @@ impl Default for Reporter {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
             let style = ProgressStyle::with_template("{msg} {pos}/{len} {wide_bar}");
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-            bar.set_message("compiling kernels");
             bar
         });
-        Reporter { bar, last_tenth: Mutex::new(None) }
+        Reporter { bar, last_tenth: Mutex::new(None), weights: OnceLock::new() }
     }
 }
 
 impl Reporter {
     /// Takes a report.
     pub fn report(&self, progress: Progress) {
-        let Progress::Kernels { done, total } = progress;
-        match &self.bar {
-            Some(bar) => {
-                bar.set_length(total as u64);
-                bar.set_position(done as u64);
+        match (&self.bar, progress) {
+            (Some(bar), Progress::Kernels { done, total }) => {
+                show(bar, "compiling kernels", done as u64, total as u64);
                 if done == total {
                     bar.finish_and_clear();
                 }
             }
-            None => {
+            (Some(bar), Progress::Weights { done, total }) => {
+                if self.weights.get_or_init(Instant::now).elapsed() > PATIENCE {
+                    show(bar, "loading weights, MB:", done / 1_000_000, total / 1_000_000);
+                }
+            }
+            (None, Progress::Weights { .. }) => {}
+            (None, Progress::Kernels { done, total }) => {
                 let tenth = Some(done * 10 / total.max(1));
                 let mut last = self.last_tenth.lock().unwrap_or_else(PoisonError::into_inner);
                 if *last < tenth {
@@ -65,6 +74,15 @@ impl Reporter {
             bar.finish_and_clear();
         }
     }
+}
+
+fn show(bar: &ProgressBar, what: &'static str, done: u64, total: u64) {
+    if bar.is_finished() {
+        bar.reset();
+    }
+    bar.set_length(total);
+    bar.set_position(done);
+    bar.set_message(what);
 }
 
 fn summary(kernels: KernelCounts) -> String {

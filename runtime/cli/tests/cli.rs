@@ -201,7 +201,11 @@ fn ctrl_c_while_kernels_are_compiled_exits_with_130() {
 /// Runs with the real compiler and a kernel cache; `None`, and a word on standard error, when
 /// there is no compiler.
 fn with_compiler(cache: &Path, args: &[&str], input: &str) -> Option<Output> {
-    let mut child = command(CLI, args)
+    program_with_compiler(CLI, cache, args, input)
+}
+
+fn program_with_compiler(program: &str, cache: &Path, args: &[&str], input: &str) -> Option<Output> {
+    let mut child = command(program, args)
         .env("PHOBOS_KERNEL_CACHE_DIR", cache)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -302,6 +306,27 @@ fn a_manifest_has_the_kernels_of_every_format_and_no_chip() {
         assert_eq!([of("embed"), of("linear"), of("linear_add"), of("swiglu")], [1, 3, 3, 3], "{element}");
     }
     assert!(files.iter().all(|(_, recipe)| !recipe.contains("x86-64") && !recipe.contains("chip")));
+}
+
+#[test]
+fn a_bench_fills_the_context_to_its_depth() {
+    let (tiny, cache) = (tiny(), tempfile::tempdir().unwrap());
+    let measured = ["--prompt-tokens", "3", "--gen-tokens", "2", "--repeat", "2", "--json"];
+    let bench = |more: &[&str]| {
+        let args = [&["--gguf", &tiny], &measured[..], more].concat();
+        program_with_compiler(BENCH, cache.path(), &args, "")
+    };
+    let Some(output) = bench(&["--depth", "9"]) else { return };
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["depth"], 9);
+    assert!(json["peak_resident_bytes"].as_u64().unwrap() > 1 << 20);
+    for part in ["prompt", "generation"] {
+        assert_eq!(json[part]["tokens_per_second"].as_array().unwrap().len(), 2);
+    }
+    // 9 tokens and 3 more need 12 positions, and no pass starts with what the one before left.
+    assert!(bench(&["--depth", "9", "--ctx", "12"]).unwrap().status.success());
+    assert!(!bench(&["--depth", "9", "--ctx", "11"]).unwrap().status.success());
 }
 
 #[test]

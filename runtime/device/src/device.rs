@@ -37,6 +37,36 @@ pub trait Device: Send + Sync {
     /// A new buffer of `bytes` zeros, aligned to 64 bytes at least. A length of 0 is legal.
     fn allocate(&self, bytes: u64) -> Result<Buffer, DeviceError>;
 
+    /// Buffers of `lengths` bytes each, which `fill` writes before they are anyone's: for
+    /// weights. It gets the bytes of each, zeros at first, in the same order. The host lends
+    /// the memory itself, one block in huge pages for all of them; others copy what was
+    /// written.
+    fn allocate_filled(
+        &self,
+        lengths: &[u64],
+        fill: &mut dyn FnMut(Vec<&mut [u8]>),
+    ) -> Result<Vec<Buffer>, DeviceError> {
+        let buffers = lengths.iter().map(|len| self.allocate(*len)).collect::<Result<Vec<_>, _>>()?;
+        // The buffers exist, so their lengths fit memory; what they are copied from may not.
+        let mut staged = Vec::with_capacity(buffers.len());
+        for len in lengths {
+            let mut bytes = Vec::new();
+            let refused = |_| DeviceError::OutOfMemory {
+                device: self.name().to_owned(),
+                bytes: *len,
+                total: self.memory().total,
+            };
+            bytes.try_reserve_exact(usize::try_from(*len).unwrap_or(usize::MAX)).map_err(refused)?;
+            bytes.resize(*len as usize, 0);
+            staged.push(bytes);
+        }
+        fill(staged.iter_mut().map(|bytes: &mut Vec<u8>| &mut bytes[..]).collect());
+        for (buffer, bytes) in buffers.iter().zip(&staged) {
+            self.write(buffer, 0, bytes)?;
+        }
+        Ok(buffers)
+    }
+
     /// A read-only buffer with the bytes of `range`. The host aliases them, so
     /// alignment is that of the bytes; other devices copy.
     fn import(&self, bytes: SharedBytes, range: Range<usize>) -> Result<Buffer, DeviceError>;

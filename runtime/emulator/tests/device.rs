@@ -141,8 +141,20 @@ fn memory() {
     assert_eq!(four, [6, 7, 8, 9]);
     assert!(matches!(device.copy(&imported, 0, &buffer, 60, 5), Err(DeviceError::OutOfBounds { .. })));
     assert!(matches!(device.allocate(1 << 60), Err(DeviceError::OutOfMemory { .. })));
+    let filled = device
+        .allocate_filled(&[3, 0, 5], &mut |slices| {
+            for (slice, byte) in slices.into_iter().zip(1..) {
+                assert!(slice.iter().all(|zero| *zero == 0));
+                slice.fill(byte);
+            }
+        })
+        .unwrap();
+    assert_eq!(filled.iter().map(|buffer| buffer.len()).collect::<Vec<_>>(), [3, 0, 5]);
+    let mut five = [0; 5];
+    device.read(&filled[2], 0, &mut five).unwrap();
+    assert_eq!(five, [3; 5]);
     let strange = EmulatorDevice::new(Chip::Sm(75), Options::default()).unwrap();
     assert!(matches!(strange.read(&buffer, 0, &mut four), Err(DeviceError::WrongDevice { .. })));
-    drop((buffer, imported));
+    drop((buffer, imported, filled));
     assert_eq!(device.memory().allocated, before);
 }

@@ -89,7 +89,7 @@ fn open_device(name: &str, threads: Option<usize>) -> Result<Arc<dyn Device>, De
 impl Engine {
     /// Loads the model at `path` on the device of `options`. Kernels come from the kernel
     /// cache, and from `phobos-compile` workers where it lacks them; `progress` is called
-    /// once there is one to compile, on any thread. Where the environment asks for a
+    /// once there is one to compile, and as weights are copied, on any thread. Where the environment asks for a
     /// manifest, the requests are recorded, and those of the other weight formats.
     ///
     /// # Errors
@@ -139,7 +139,8 @@ impl Engine {
             return Err(EngineError::VocabularySize { file: file.name().to_owned(), tokens, vocabulary });
         }
         let set = kernels.load(&*architecture, &*device)?;
-        let model = architecture.load(&file, Arc::clone(&device), &set)?;
+        let copied = |done, total| kernels.meter.copied(done, total);
+        let model = architecture.load(&file, Arc::clone(&device), &set, &copied)?;
         let template = tokenizer.chat_template();
         let file = file.name().to_owned();
         let kernels = kernels.meter.counts();

@@ -18,6 +18,13 @@ pub enum Progress {
         /// Kernels wanted.
         total: usize,
     },
+    /// Weights are being copied to the device.
+    Weights {
+        /// Bytes copied.
+        done: u64,
+        /// Bytes to be copied.
+        total: u64,
+    },
 }
 
 /// How a model got its kernels.
@@ -64,6 +71,11 @@ impl<'a> Meter<'a> {
     pub fn counts(&self) -> KernelCounts {
         let (compiled, total) = (self.compiled.load(Ordering::SeqCst), self.total.load(Ordering::SeqCst));
         KernelCounts { compiled, cached: total.saturating_sub(compiled) }
+    }
+
+    /// `done` of `total` bytes of weights are on the device.
+    pub fn copied(&self, done: u64, total: u64) {
+        (self.progress)(Progress::Weights { done, total });
     }
 
     fn report(&self) {

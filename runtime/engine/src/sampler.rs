@@ -99,6 +99,8 @@ pub struct Sampler {
     context: HashSet<u32>,
     /// Tokens of the answer.
     answer: HashSet<u32>,
+    /// Memory for logits with penalties.
+    penalised: Vec<f32>,
 }
 
 /// A token that may be chosen.
@@ -113,69 +115,148 @@ fn best_first(a: &Candidate, b: &Candidate) -> Ordering {
     b.logit.total_cmp(&a.logit).then(a.token.cmp(&b.token))
 }
 
+/// Logits that are looked at together: loops over so many have no branch, and are made of
+/// vectors.
+const CHUNK: usize = 128;
+
+/// An integer in whose order `f32::total_cmp` puts the logit.
+fn key(logit: f32) -> i32 {
+    let bits = logit.to_bits() as i32;
+    bits ^ ((bits >> 31) as u32 >> 1) as i32
+}
+
+/// The largest key; `i32::MIN`, which is none's but a NaN's, of nothing.
+fn largest(logits: &[f32]) -> i32 {
+    logits.iter().map(|logit| key(*logit)).fold(i32::MIN, i32::max)
+}
+
+/// Refuses NaN and infinity.
+fn check(logits: &[f32]) -> Result<(), SamplerError> {
+    for (index, chunk) in logits.chunks(CHUNK).enumerate() {
+        let good = |logit: &f32| *logit < f32::INFINITY;
+        if !chunk.iter().fold(true, |all, logit| all & good(logit)) {
+            let bad = chunk.iter().enumerate().find(|(_, logit)| !good(logit));
+            let (token, value) = bad.map_or((0, f32::NAN), |(token, value)| (token, *value));
+            return Err(SamplerError::BadLogit { token: index * CHUNK + token, value });
+        }
+    }
+    Ok(())
+}
+
+/// The tokens that are not excluded.
+fn finite(logits: &[f32]) -> impl Iterator<Item = Candidate> {
+    let candidates = (0u32..).zip(logits).map(|(token, logit)| Candidate { token, logit: *logit });
+    candidates.filter(|candidate| candidate.logit != f32::NEG_INFINITY)
+}
+
+/// The best token.
+fn best(logits: &[f32]) -> Option<u32> {
+    let (mut best, mut first, mut among) = (key(f32::NEG_INFINITY), 0, &[][..]);
+    for (index, chunk) in logits.chunks(CHUNK).enumerate() {
+        let here = largest(chunk);
+        // Of equals the first chunk stays.
+        if here > best {
+            (best, first, among) = (here, index * CHUNK, chunk);
+        }
+    }
+    let place = among.iter().position(|logit| key(*logit) == best)?;
+    u32::try_from(first + place).ok()
+}
+
+/// The `k` best tokens in no order, or all when there are fewer; `k` is not 0.
+fn best_of(logits: &[f32], k: usize) -> Vec<Candidate> {
+    let room = k.saturating_mul(4).clamp(CHUNK, logits.len().max(CHUNK));
+    let mut kept: Vec<Candidate> = Vec::with_capacity(room);
+    // What does not exceed it has `k` better ones, or equals before it.
+    let mut threshold = key(f32::NEG_INFINITY);
+    for (index, chunk) in logits.chunks(CHUNK).enumerate() {
+        if largest(chunk) <= threshold {
+            continue;
+        }
+        for (place, logit) in chunk.iter().enumerate() {
+            if key(*logit) <= threshold {
+                continue;
+            }
+            kept.push(Candidate { token: (index * CHUNK + place) as u32, logit: *logit });
+            if kept.len() == room && k < room {
+                kept.select_nth_unstable_by(k - 1, best_first);
+                kept.truncate(k);
+                threshold = kept.last().map_or(threshold, |worst| key(worst.logit));
+            }
+        }
+    }
+    if k < kept.len() {
+        kept.select_nth_unstable_by(k - 1, best_first);
+        kept.truncate(k);
+    }
+    kept
+}
+
 impl Sampler {
     /// A sampler for an answer to `prompt`.
     pub fn new(params: SamplingParams, prompt: &[u32]) -> Result<Sampler, SamplerError> {
         params.validate()?;
         let random = Xoshiro256::new(params.seed);
-        Ok(Sampler { params, random, context: prompt.iter().copied().collect(), answer: HashSet::new() })
+        let context = prompt.iter().copied().collect();
+        Ok(Sampler { params, random, context, answer: HashSet::new(), penalised: Vec::new() })
     }
 
     /// Chooses the next token from `logits` (one per token of the vocabulary) and
     /// remembers it as part of the answer.
     pub fn sample(&mut self, logits: &[f32]) -> Result<u32, SamplerError> {
-        let mut candidates = self.penalised(logits)?;
-        let token = if self.params.temperature == 0.0 {
-            candidates.iter().min_by(|a, b| best_first(a, b)).ok_or(SamplerError::NoCandidate)?.token
-        } else {
-            self.truncate(&mut candidates);
-            self.draw(&candidates)?
+        check(logits)?;
+        let mut penalised = std::mem::take(&mut self.penalised);
+        let chosen = match self.penalise(logits, &mut penalised) {
+            true => self.choose(&penalised),
+            false => self.choose(logits),
         };
+        self.penalised = penalised;
+        let token = chosen?;
         self.context.insert(token);
         self.answer.insert(token);
         Ok(token)
     }
 
-    /// The tokens with a finite logit, penalties applied.
-    fn penalised(&self, logits: &[f32]) -> Result<Vec<Candidate>, SamplerError> {
-        let p = &self.params;
-        let penalties = p.repetition_penalty != 1.0 || p.presence_penalty != 0.0;
-        let mut candidates = Vec::with_capacity(logits.len());
-        for (token, logit) in (0u32..).zip(logits.iter().copied()) {
-            if logit.is_nan() || logit == f32::INFINITY {
-                return Err(SamplerError::BadLogit { token: token as usize, value: logit });
-            }
-            if logit == f32::NEG_INFINITY {
-                continue;
-            }
-            let mut logit = logit;
-            if penalties {
-                if self.context.contains(&token) {
-                    logit =
-                        if logit > 0.0 { logit / p.repetition_penalty } else { logit * p.repetition_penalty };
-                }
-                if self.answer.contains(&token) {
-                    logit -= p.presence_penalty;
-                }
-                // A finite logit stays a candidate even under an enormous penalty.
-                logit = logit.clamp(f32::MIN, f32::MAX);
-            }
-            candidates.push(Candidate { token, logit });
+    fn choose(&mut self, logits: &[f32]) -> Result<u32, SamplerError> {
+        if self.params.temperature == 0.0 {
+            return best(logits).ok_or(SamplerError::NoCandidate);
         }
-        if candidates.is_empty() { Err(SamplerError::NoCandidate) } else { Ok(candidates) }
+        let mut candidates = match self.params.top_k as usize {
+            0 => finite(logits).collect(),
+            k => best_of(logits, k),
+        };
+        self.truncate(&mut candidates);
+        self.draw(&candidates)
     }
 
-    /// Applies top-k, top-p and min-p; leaves `candidates` best first when any of them is on.
+    /// Puts the logits with penalties into `penalised`; false when there are none to apply.
+    fn penalise(&self, logits: &[f32], penalised: &mut Vec<f32>) -> bool {
+        let p = &self.params;
+        if p.repetition_penalty == 1.0 && p.presence_penalty == 0.0 {
+            return false;
+        }
+        penalised.clear();
+        penalised.extend_from_slice(logits);
+        // The answer is a part of the context.
+        for token in &self.context {
+            let Some(logit) = penalised.get_mut(*token as usize) else { continue };
+            if *logit == f32::NEG_INFINITY {
+                continue;
+            }
+            let factor = p.repetition_penalty;
+            let mut value = if *logit > 0.0 { *logit / factor } else { *logit * factor };
+            if self.answer.contains(token) {
+                value -= p.presence_penalty;
+            }
+            // A finite logit stays a candidate even under an enormous penalty.
+            *logit = value.clamp(f32::MIN, f32::MAX);
+        }
+        true
+    }
+
+    /// Sorts the best tokens, of which top-k left these, and applies top-p and min-p.
     fn truncate(&self, candidates: &mut Vec<Candidate>) {
         let p = &self.params;
-        let keep = match p.top_k as usize {
-            0 => candidates.len(),
-            k => k.min(candidates.len()),
-        };
-        if keep < candidates.len() {
-            candidates.select_nth_unstable_by(keep - 1, best_first);
-            candidates.truncate(keep);
-        }
         candidates.sort_unstable_by(best_first);
         let Some(best) = candidates.first().map(|candidate| candidate.logit) else { return };
         let weight = |candidate: &Candidate| f64::from(candidate.logit - best).exp();
@@ -255,6 +336,52 @@ mod tests {
         assert_eq!(sampler(greedy()).sample(&[2.0, 5.0, 5.0]), Ok(1));
     }
 
+    /// The best tokens as a sort of all finds them.
+    fn sorted(logits: &[f32]) -> Vec<u32> {
+        let mut all: Vec<Candidate> = finite(logits).collect();
+        all.sort_by(best_first);
+        all.iter().map(|candidate| candidate.token).collect()
+    }
+
+    #[test]
+    fn the_best_and_the_k_best_are_those_of_a_sort() {
+        let mut random = Xoshiro256::new(7);
+        for len in [1, 2, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5, 2000] {
+            // Of 5 values there are many ties, of 1000 few; rising ones fill the room again and again.
+            for values in [1u32, 5, 1000] {
+                let mut logits: Vec<f32> =
+                    (0..len).map(|_| (random.unit() * f64::from(values)) as u32 as f32 - 2.0).collect();
+                for rising in [false, true] {
+                    if rising {
+                        logits.sort_by(f32::total_cmp);
+                    }
+                    let sorted = sorted(&logits);
+                    assert_eq!(best(&logits), sorted.first().copied(), "{len} {values}");
+                    for k in [1, 2, 3, 40, len, len + 1, usize::MAX] {
+                        let mut found = best_of(&logits, k);
+                        found.sort_by(best_first);
+                        let found: Vec<u32> = found.iter().map(|candidate| candidate.token).collect();
+                        assert_eq!(found, sorted[..k.min(len)], "{k} of {len}, {values} values");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_and_excluded_tokens_rank_as_in_a_total_order() {
+        let logits = [f32::NEG_INFINITY, -0.0, 0.0, f32::MIN, -0.0, f32::NEG_INFINITY];
+        assert_eq!(sorted(&logits), [2, 1, 4, 3]);
+        assert_eq!(best(&logits), Some(2));
+        let mut found = best_of(&logits, 3);
+        found.sort_by(best_first);
+        assert_eq!(found.iter().map(|candidate| candidate.token).collect::<Vec<_>>(), [2, 1, 4]);
+        assert_eq!(best_of(&logits, 5).len(), 4);
+        for pair in [f32::NEG_INFINITY, f32::MIN, -1.0, -0.0, 0.0, 1e-45, 1.0, f32::MAX].windows(2) {
+            assert!(key(pair[0]) < key(pair[1]), "{pair:?}");
+        }
+    }
+
     #[test]
     fn values_out_of_range_are_errors_that_name_the_parameter() {
         for (params, name) in [
@@ -276,7 +403,8 @@ mod tests {
     fn the_repetition_penalty_lowers_logits_of_either_sign_once() {
         let params = SamplingParams { repetition_penalty: 1.5, ..greedy() };
         let seen = Sampler::new(params, &[0, 1, 1, 0]).unwrap();
-        let logits: Vec<f32> = seen.penalised(&[-2.0, 3.0, 7.0]).unwrap().iter().map(|c| c.logit).collect();
+        let mut logits = Vec::new();
+        assert!(seen.penalise(&[-2.0, 3.0, 7.0], &mut logits));
         assert_eq!(logits, [-3.0, 2.0, 7.0]);
     }
 

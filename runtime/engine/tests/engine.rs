@@ -185,7 +185,7 @@ fn every_kernel_is_requested_once_and_reported() {
     let source = OracleSource::default();
     let reports = Mutex::new(Vec::new());
     let progress = |report| {
-        let Progress::Kernels { done, total } = report;
+        let Progress::Kernels { done, total } = report else { return };
         reports.lock().unwrap().push((done, total));
     };
     let device = Arc::new(OracleDevice::default());

@@ -27,6 +27,9 @@
 //! the weights. Nothing in this crate can prevent either. Where files may change
 //! under a running process, open with `OpenOptions { mmap: false }` (`--no-mmap`
 //! on the command line): the file is then read into memory before it is parsed.
+//! Those bytes stay until the file is closed: [`GgufFile::release`] gives back pages of a map
+//! only, since the bytes of a read could not be had again. A model whose weights are copied
+//! to a device takes twice its size while it loads.
 
 mod decode;
 mod error;

@@ -27,7 +27,15 @@ pub(crate) fn byte_of(c: char) -> Option<u8> {
 
 /// The bytes that a token string stands for; `None` if it is not written in the alphabet.
 pub(crate) fn bytes_of(text: &[u8]) -> Option<Vec<u8>> {
-    std::str::from_utf8(text).ok()?.chars().map(byte_of).collect()
+    let mut bytes = Vec::with_capacity(text.len());
+    append_bytes_of(text, &mut bytes).then_some(bytes)
+}
+
+/// Appends the bytes that a token string stands for; false, and some of them, if it is not
+/// written in the alphabet.
+pub(crate) fn append_bytes_of(text: &[u8], bytes: &mut Vec<u8>) -> bool {
+    let Ok(text) = std::str::from_utf8(text) else { return false };
+    text.chars().all(|c| byte_of(c).map(|byte| bytes.push(byte)).is_some())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! over bytes (GPT-2): of all adjacent pairs the one of lowest rank is merged, the leftmost if
 //! there are several, until no pair has a rank.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -60,12 +61,11 @@ impl Merges {
     ) -> Result<Merges, VocabularyError> {
         let tokens = u32::try_from(vocabulary.len())
             .map_err(|_| VocabularyError::TooMany { what: "tokens", count: vocabulary.len() })?;
-        let mut symbols = Symbols {
-            ids: vocabulary.spelled().map(|(id, bytes)| (bytes.into(), id)).collect(),
-            tokens,
-            extra: Vec::new(),
-        };
-        let whole = ignore_merges.then(|| symbols.ids.clone());
+        let mut ids = HashMap::with_capacity(vocabulary.len());
+        ids.extend(vocabulary.spelled().map(|(id, bytes)| (Cow::Borrowed(bytes), id)));
+        let owned = |(bytes, id): (&Cow<'_, [u8]>, &u32)| (Box::from(&**bytes), *id);
+        let whole = ignore_merges.then(|| ids.iter().map(owned).collect());
+        let mut symbols = Symbols { ids, tokens, extra: Vec::new() };
 
         let mut byte_tokens = [None; 256];
         for (id, byte) in vocabulary.byte_tokens() {
@@ -81,6 +81,7 @@ impl Merges {
         }
 
         let mut ranks = HashMap::with_capacity(merges.len());
+        let mut bytes = Vec::new();
         for (index, merge) in merges.iter().enumerate() {
             let rank = u32::try_from(index)
                 .map_err(|_| VocabularyError::TooMany { what: "merges", count: merges.len() })?;
@@ -88,11 +89,17 @@ impl Merges {
                 index,
                 text: String::from_utf8_lossy(merge).into_owned(),
             })?;
-            let (Some(left), Some(right)) = (alphabet::bytes_of(left), alphabet::bytes_of(right)) else {
+            bytes.clear();
+            if !alphabet::append_bytes_of(left, &mut bytes) {
                 continue;
-            };
-            let merged = symbols.intern(&[left.as_slice(), right.as_slice()].concat())?;
-            let pair = (symbols.intern(&left)?, symbols.intern(&right)?);
+            }
+            let middle = bytes.len();
+            if !alphabet::append_bytes_of(right, &mut bytes) {
+                continue;
+            }
+            let merged = symbols.intern(&bytes)?;
+            let (left, right) = bytes.split_at(middle);
+            let pair = (symbols.intern(left)?, symbols.intern(right)?);
             ranks.entry(pair).or_insert((rank, merged));
         }
         Ok(Merges { ranks, byte_symbols, byte_tokens, tokens, extra: symbols.extra, whole })
@@ -175,13 +182,13 @@ impl Merges {
 }
 
 /// Numbers strings: tokens keep their id, others get the next number.
-struct Symbols {
-    ids: HashMap<Box<[u8]>, u32>,
+struct Symbols<'a> {
+    ids: HashMap<Cow<'a, [u8]>, u32>,
     tokens: u32,
     extra: Vec<Box<[u8]>>,
 }
 
-impl Symbols {
+impl Symbols<'_> {
     fn intern(&mut self, bytes: &[u8]) -> Result<u32, VocabularyError> {
         if let Some(&id) = self.ids.get(bytes) {
             return Ok(id);
@@ -192,7 +199,7 @@ impl Symbols {
             .filter(|&id| id != DEAD)
             .ok_or(VocabularyError::TooMany { what: "merges", count: self.extra.len() })?;
         self.extra.push(bytes.into());
-        self.ids.insert(bytes.into(), id);
+        self.ids.insert(Cow::Owned(bytes.to_vec()), id);
         Ok(id)
     }
 }

@@ -2,6 +2,7 @@
 //! beside Triton compiling the same kernel.
 
 use super::machine::Machine;
+use super::start::{FirstByte, counts, first_byte};
 use super::{number, print_commit, spread};
 use crate::binaries;
 use crate::error::{Error, Result};
@@ -11,9 +12,8 @@ use crate::progress::{note, step};
 use crate::setup;
 use crate::workspace::Workspace;
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 const QUESTION: &str = "What is the capital of France?";
@@ -167,22 +167,12 @@ impl Bench {
     fn start(&self, command: &mut Command) -> Result<Start> {
         command.arg("--gguf").arg(&self.model).args(["-n", "1", "-t", "0", QUESTION]);
         command.env_remove("PHOBOS_KERNEL_MANIFEST").env_remove("PHOBOS_DEVICE");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let begin = Instant::now();
-        let mut child =
-            command.spawn().map_err(|source| Error::Spawn { command: process::show(command), source })?;
-        let mut byte = [0];
-        let read = child.stdout.take().map(|mut stdout| stdout.read_exact(&mut byte));
-        let seconds = begin.elapsed().as_secs_f64();
-        let output = child
-            .wait_with_output()
-            .map_err(|source| Error::Spawn { command: process::show(command), source })?;
-        let text = String::from_utf8_lossy(&output.stderr);
-        match (read, counts(&text)) {
-            (Some(Ok(())), Some((compiled, cached))) => Ok(Start { seconds, compiled, cached }),
-            _ => {
-                eprint!("{text}");
-                let expected = "an answer, and how many kernels were compiled".to_owned();
+        let FirstByte { seconds, stderr } = first_byte(command)?;
+        match counts(&stderr) {
+            Some((compiled, cached)) => Ok(Start { seconds, compiled, cached }),
+            None => {
+                eprint!("{stderr}");
+                let expected = "how many kernels were compiled".to_owned();
                 Err(Error::Output { command: process::show(command), expected })
             }
         }
@@ -345,13 +335,6 @@ fn workers() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Out of `kernels: 15 compiled, 0 cached`.
-fn counts(text: &str) -> Option<(u32, u32)> {
-    let line = text.lines().find_map(|line| line.strip_prefix("kernels: "))?;
-    let (compiled, cached) = line.split_once(" compiled, ")?;
-    Some((compiled.parse().ok()?, cached.strip_suffix(" cached")?.parse().ok()?))
-}
-
 /// Out of `DIR: 43 kernels compiled, 0 already there, 6 failed`.
 fn compiled(text: &str) -> Option<u32> {
     let line = text.lines().find(|line| line.contains(" compiled, ") && line.contains(" already there, "))?;
@@ -400,8 +383,6 @@ mod tests {
 
     #[test]
     fn what_the_programs_print() {
-        assert_eq!(counts("warning: x\nkernels: 15 compiled, 2 cached\nprompt 3\n"), Some((15, 2)));
-        assert_eq!(counts("kernels: many compiled, 2 cached\n"), None);
         assert_eq!(compiled("error: x\n/a b/c: 43 kernels compiled, 0 already there, 6 failed\n"), Some(43));
         assert_eq!(compiled("/c: 1 kernel compiled, 0 already there, 0 failed\n"), Some(1));
         assert_eq!(compiled("no such line"), None);

@@ -5,6 +5,7 @@ use crate::process;
 use crate::progress::step;
 use crate::workspace::Workspace;
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 
@@ -23,11 +24,19 @@ pub struct Machine {
 }
 
 /// The measured limits of a number of threads.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Peak {
+    pub threads: usize,
+    /// Multiply-adds of f32 from registers; each is two operations.
+    pub gflops: f64,
+    /// Reads of memory that is in no cache, in 10^9 bytes.
+    pub read_gb_per_s: f64,
+}
+
+/// The program that measures peaks, built for this CPU.
 #[derive(Debug)]
-struct Peak {
-    threads: usize,
-    gflops: f64,
-    read_gb_per_s: f64,
+pub struct Calibration {
+    program: PathBuf,
 }
 
 impl Machine {
@@ -44,6 +53,11 @@ impl Machine {
             load,
             peaks: if threads.is_empty() { Vec::new() } else { calibrate(workspace, threads)? },
         })
+    }
+
+    /// The measured peaks.
+    pub fn peaks(&self) -> &[Peak] {
+        &self.peaks
     }
 
     /// On stdout, as lines of Markdown.
@@ -78,26 +92,34 @@ fn known_flags(cpuinfo: &str) -> Vec<&'static str> {
 
 fn calibrate(workspace: &Workspace, threads: &[usize]) -> Result<Vec<Peak>> {
     step("measure the peaks of this CPU", || {
+        let calibration = Calibration::build(workspace)?;
+        threads.iter().map(|&threads| calibration.peak(threads)).collect()
+    })
+}
+
+impl Calibration {
+    /// Builds the program.
+    pub fn build(workspace: &Workspace) -> Result<Self> {
         // A target directory of its own: other flags would rebuild everything in the shared one.
         let target = workspace.bench().join("calibrate");
         let mut build = process::cargo(workspace, &["build", "--quiet", "--release", "--package", "xtask"]);
         build.args(["--example", "calibrate", "--target-dir"]).arg(&target);
         build.env("RUSTFLAGS", "-C target-cpu=native").env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "3");
         process::run(&mut build)?;
-        let program = target.join("release/examples/calibrate");
-        threads.iter().map(|&threads| peak(&mut Command::new(&program), threads)).collect()
-    })
-}
+        Ok(Self { program: target.join("release/examples/calibrate") })
+    }
 
-fn peak(command: &mut Command, threads: usize) -> Result<Peak> {
-    command.arg(threads.to_string());
-    let text = process::capture(command)?;
-    let number = |name: &str| {
-        text.lines()
-            .find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
-            .ok_or_else(|| Error::Output { command: process::show(command), expected: name.to_owned() })
-    };
-    Ok(Peak { threads, gflops: number("gflops")?, read_gb_per_s: number("read_gb_per_s")? })
+    /// Measures, which takes a second or two.
+    pub fn peak(&self, threads: usize) -> Result<Peak> {
+        let mut command = Command::new(&self.program);
+        let text = process::capture(command.arg(threads.to_string()))?;
+        let number = |name: &str| {
+            text.lines()
+                .find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+                .ok_or_else(|| Error::Output { command: process::show(&command), expected: name.to_owned() })
+        };
+        Ok(Peak { threads, gflops: number("gflops")?, read_gb_per_s: number("read_gb_per_s")? })
+    }
 }
 
 #[cfg(test)]

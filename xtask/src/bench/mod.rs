@@ -1,9 +1,12 @@
 //! `cargo xtask bench`: numbers for BENCHMARKS.md, printed and not written.
 
 mod cache;
+mod host;
 mod machine;
 mod model;
+mod others;
 mod peer;
+mod start;
 
 use crate::error::{Error, Result};
 use crate::process;
@@ -16,12 +19,13 @@ use std::str::FromStr;
 pub fn bench(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
         Some((name, rest)) if name == "model" => model::bench(workspace, rest),
+        Some((name, rest)) if name == "host" => host::bench(workspace, rest),
         Some((name, rest)) if name == "emulator" => emulator(workspace, rest),
         Some((name, rest)) if name == "cache" => cache::bench(workspace, rest),
         Some((name, _)) => {
-            Err(Error::Usage(format!("no benchmark `{name}` (there are model, emulator, cache)")))
+            Err(Error::Usage(format!("no benchmark `{name}` (there are model, host, emulator, cache)")))
         }
-        None => Err(Error::Usage("which benchmark: model, emulator or cache?".to_owned())),
+        None => Err(Error::Usage("which benchmark: model, host, emulator or cache?".to_owned())),
     }
 }
 

@@ -105,11 +105,13 @@ fn measure(program: &Path, gguf: &Path, options: &Options, threads: usize) -> Re
 
 /// `{"prompt": {"median_tokens_per_second": 1.5, ...}, "generation": {...}, ...}`.
 fn parse_ours(json: &str) -> Option<Speed> {
-    let of = |part: &str| {
-        let (_, object) = json.split_once(&format!("\"{part}\""))?;
-        json_number(object.split('}').next()?, "median_tokens_per_second")
-    };
-    Some(Speed { prefill: of("prompt")?, decode: of("generation")? })
+    Some(Speed { prefill: rate(json, "prompt")?, decode: rate(json, "generation")? })
+}
+
+/// Tokens per second of one part of what phobos-bench prints, `prompt` or `generation`.
+pub fn rate(json: &str, part: &str) -> Option<f64> {
+    let (_, object) = json.split_once(&format!("\"{part}\""))?;
+    json_number(object.split('}').next()?, "median_tokens_per_second")
 }
 
 fn row(test: &str, threads: usize, us: &[f64], them: &[f64]) -> String {

@@ -151,20 +151,42 @@ impl Format {
 
     /// One group; `source` holds its rows, fewer than a group at the end of a matrix.
     fn interleave(&self, row_bytes: usize, source: &[u8], group: &mut [u8]) {
+        let mut rows: [&[u8]; GROUP_ROWS] = [&[]; GROUP_ROWS];
         if source.len() < group.len() {
             group.fill(0);
         }
-        for (row, blocks) in source.chunks_exact(row_bytes).enumerate() {
-            let columns = group.chunks_exact_mut(GROUP_ROWS * self.bytes);
-            for (column, block) in columns.zip(blocks.chunks_exact(self.bytes)) {
-                let mut before = 0;
-                for piece in self.pieces() {
-                    let target = before * GROUP_ROWS + row * piece.bytes;
-                    column[target..target + piece.bytes]
-                        .copy_from_slice(&block[piece.offset..piece.offset + piece.bytes]);
-                    before += piece.bytes;
+        for (row, blocks) in rows.iter_mut().zip(source.chunks_exact(row_bytes)) {
+            *row = blocks;
+        }
+        // The group is written in order; the rows are read as so many streams.
+        for (index, column) in group.chunks_exact_mut(GROUP_ROWS * self.bytes).enumerate() {
+            let mut rest = column;
+            for piece in self.pieces() {
+                let (target, after) = rest.split_at_mut(GROUP_ROWS * piece.bytes);
+                let at = index * self.bytes + piece.offset;
+                match piece.bytes {
+                    2 => gather::<2>(&rows, at, target),
+                    4 => gather::<4>(&rows, at, target),
+                    bytes => {
+                        for (target, row) in target.chunks_exact_mut(bytes).zip(rows) {
+                            if let Some(piece) = row.get(at..at + bytes) {
+                                target.copy_from_slice(piece);
+                            }
+                        }
+                    }
                 }
+                rest = after;
             }
+        }
+    }
+}
+
+/// The `N` bytes at `at` of each row, one after the other. A row that is not there leaves
+/// its place as it was.
+fn gather<const N: usize>(rows: &[&[u8]; GROUP_ROWS], at: usize, target: &mut [u8]) {
+    for (target, row) in target.as_chunks_mut::<N>().0.iter_mut().zip(rows) {
+        if let Some(piece) = row.get(at..).and_then(|rest| rest.first_chunk::<N>()) {
+            *target = *piece;
         }
     }
 }

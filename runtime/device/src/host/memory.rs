@@ -23,8 +23,16 @@ use crate::{device::SharedBytes, error::DeviceError};
 
 /// Alignment of allocated memory: a cache line, and the widest vector.
 pub(super) const ALIGNMENT: usize = 64;
-/// From here on memory is mapped with huge pages rather than taken from the heap.
+/// From here on memory is mapped rather than taken from the heap: pages that nobody
+/// touches then take no memory, where the heap would zero what it hands out again.
+const MAPPED: usize = 128 << 10;
+/// A huge page.
 const HUGE: usize = 2 << 20;
+/// From here on memory that is zeroed, and used bit by bit as a cache is, asks for huge
+/// pages: what is used before its time is then an eighth at most.
+const LAZY: usize = 8 * HUGE;
+/// A page of x86-64.
+const PAGE: usize = 4096;
 
 /// A range of memory and what owns it.
 pub(super) struct HostMemory {
@@ -41,7 +49,9 @@ enum Owner {
     /// From the global allocator.
     Heap(Layout),
     /// From `mmap`.
-    Mapped,
+    Mapped { _map: Map },
+    /// A part of a map that several share.
+    Part { _map: Arc<Map> },
     /// The caller's bytes, kept alive by the handle.
     Shared { _bytes: SharedBytes },
 }
@@ -65,14 +75,10 @@ impl HostMemory {
         if len == 0 {
             return Ok(HostMemory::empty());
         }
-        // Linux overcommits: without this check a wild size succeeds and kills the
-        // process once it is touched.
-        let (total, _) = machine();
-        if total != 0 && bytes > total {
-            return Err(fail());
-        }
-        let (pointer, owner) = if len >= HUGE {
-            (map(len).ok_or_else(fail)?, Owner::Mapped)
+        check_size(bytes)?;
+        let (pointer, owner) = if len >= MAPPED {
+            let map = Map::new(len, len >= LAZY).ok_or_else(fail)?;
+            (map.pointer, Owner::Mapped { _map: map })
         } else {
             let layout = Layout::from_size_align(len, ALIGNMENT).map_err(|_| fail())?;
             // SAFETY: the layout's size is not 0.
@@ -83,6 +89,53 @@ impl HostMemory {
             counter.fetch_add(bytes, Ordering::Relaxed);
         }
         Ok(HostMemory { pointer, len, owner, counter })
+    }
+
+    /// Memory of `lengths` bytes each, aligned to [`ALIGNMENT`], in one map, which `fill` has
+    /// written. `counter` holds the bytes while they live.
+    pub fn filled(
+        lengths: &[u64],
+        counter: &Arc<AtomicU64>,
+        fill: &mut dyn FnMut(Vec<&mut [u8]>),
+    ) -> Result<Vec<HostMemory>, DeviceError> {
+        let whole = lengths
+            .iter()
+            .try_fold(0u64, |sum, len| sum.checked_add(len.checked_next_multiple_of(ALIGNMENT as u64)?));
+        let bytes = whole.unwrap_or(u64::MAX);
+        check_size(bytes)?;
+        let size = usize::try_from(bytes).map_err(|_| out_of_memory(bytes))?;
+        if size == 0 {
+            fill(lengths.iter().map(|_| &mut [][..]).collect());
+            return Ok(lengths.iter().map(|_| HostMemory::empty()).collect());
+        }
+        let map = Map::new(size, size >= HUGE).ok_or_else(|| out_of_memory(bytes))?;
+        // SAFETY: zeroed memory of this size that nobody else has a pointer to; the slice ends
+        // before anyone gets one.
+        let mut rest = unsafe { std::slice::from_raw_parts_mut(map.pointer.as_ptr(), size) };
+        let mut slices = Vec::with_capacity(lengths.len());
+        for len in lengths {
+            // Each length is a part of `size`, so it fits.
+            let (part, after) = rest.split_at_mut((*len as usize).next_multiple_of(ALIGNMENT));
+            let (part, _padding) = part.split_at_mut(*len as usize);
+            slices.push(part);
+            rest = after;
+        }
+        fill(slices);
+
+        let map = Arc::new(map);
+        let mut offset = 0;
+        let part = |len: &u64| {
+            let pointer = map.pointer.as_ptr().wrapping_add(offset);
+            offset += (*len as usize).next_multiple_of(ALIGNMENT);
+            counter.fetch_add(*len, Ordering::Relaxed);
+            HostMemory {
+                pointer: NonNull::new(pointer).unwrap_or_else(dangling),
+                len: *len as usize,
+                owner: Owner::Part { _map: Arc::clone(&map) },
+                counter: Some(Arc::clone(counter)),
+            }
+        };
+        Ok(lengths.iter().map(part).collect())
     }
 
     /// `range` of the caller's bytes, in place.
@@ -170,13 +223,10 @@ impl HostMemory {
 impl Drop for HostMemory {
     fn drop(&mut self) {
         match &self.owner {
-            Owner::Empty | Owner::Shared { .. } => {}
+            // A map is unmapped by its own drop.
+            Owner::Empty | Owner::Shared { .. } | Owner::Mapped { .. } | Owner::Part { .. } => {}
             // SAFETY: allocated with this layout in `zeroed`, freed once.
             Owner::Heap(layout) => unsafe { dealloc(self.pointer.as_ptr(), *layout) },
-            Owner::Mapped => {
-                // SAFETY: mapped with this length in `map`, unmapped once.
-                unsafe { libc::munmap(self.pointer.as_ptr().cast(), self.len) };
-            }
         }
         if let Some(counter) = &self.counter {
             counter.fetch_sub(self.len as u64, Ordering::Relaxed);
@@ -192,42 +242,95 @@ fn dangling() -> NonNull<u8> {
 #[repr(align(64))]
 struct Line;
 
-/// Zeroed pages, huge ones where the system has them.
-fn map(len: usize) -> Option<NonNull<u8>> {
-    // SAFETY: a new anonymous mapping at an address of the system's choice.
-    let address = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            len,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
-    };
-    if address == libc::MAP_FAILED {
-        return None;
+/// Zeroed pages; unmapped when dropped.
+struct Map {
+    pointer: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the value owns the pages; what is done with them is up to `HostMemory`.
+unsafe impl Send for Map {}
+// SAFETY: as above.
+unsafe impl Sync for Map {}
+
+impl Map {
+    /// `len` bytes, and more to the end of a page. With `huge`, in huge pages where they fit
+    /// and the system has them.
+    fn new(len: usize, huge: bool) -> Option<Map> {
+        let len = len.checked_next_multiple_of(PAGE)?;
+        // A huge page lies at a multiple of its size, where not every system puts a map: as
+        // much more is mapped, and what is before the first multiple and behind is given back.
+        let slack = if huge { HUGE } else { 0 };
+        let mapped = len.checked_add(slack)?;
+        // SAFETY: a new anonymous mapping at an address of the system's choice.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                mapped,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return None;
+        }
+        let before = if slack > 0 { address.align_offset(HUGE).min(slack) } else { 0 };
+        let start = address.wrapping_byte_add(before);
+        // SAFETY: whole pages at both ends of the mapping, outside of the `len` bytes that stay.
+        unsafe {
+            if before > 0 {
+                libc::munmap(address, before);
+            }
+            if before < slack {
+                libc::munmap(start.wrapping_byte_add(len), slack - before);
+            }
+        }
+        if slack > 0 {
+            // Advice only: where huge pages are off the mapping works all the same.
+            // SAFETY: the range that was just mapped.
+            unsafe { libc::madvise(start, len, libc::MADV_HUGEPAGE) };
+        }
+        NonNull::new(start.cast()).map(|pointer| Map { pointer, len })
     }
-    // Advice only: where huge pages are off the mapping works all the same.
-    // SAFETY: the range that was just mapped.
-    unsafe { libc::madvise(address, len, libc::MADV_HUGEPAGE) };
-    NonNull::new(address.cast())
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new` with this length, unmapped once.
+        unsafe { libc::munmap(self.pointer.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Refuses what the machine does not have. Linux overcommits: without this check a wild
+/// size succeeds and kills the process once it is touched.
+fn check_size(bytes: u64) -> Result<(), DeviceError> {
+    if total() != 0 && bytes > total() { Err(out_of_memory(bytes)) } else { Ok(()) }
 }
 
 pub(super) fn out_of_memory(bytes: u64) -> DeviceError {
-    DeviceError::OutOfMemory { device: NAME.to_owned(), bytes, total: machine().0 }
+    DeviceError::OutOfMemory { device: NAME.to_owned(), bytes, total: total() }
 }
 
-/// Bytes of memory the machine has, and has available; 0 where /proc/meminfo does not say.
-pub(super) fn machine() -> (u64, u64) {
+/// Bytes of memory the machine has; 0 where /proc/meminfo does not say.
+pub(super) fn total() -> u64 {
     static TOTAL: OnceLock<u64> = OnceLock::new();
-    let field = |name: &str| {
+    *TOTAL.get_or_init(|| meminfo("MemTotal"))
+}
+
+/// Bytes of memory that could still be taken; 0 where /proc/meminfo does not say.
+pub(super) fn available() -> u64 {
+    meminfo("MemAvailable")
+}
+
+fn meminfo(field: &str) -> u64 {
+    let find = || {
         let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
         line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
     };
-    let total = *TOTAL.get_or_init(|| field("MemTotal").unwrap_or(0));
-    (total, field("MemAvailable").unwrap_or(0))
+    find().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -237,7 +340,7 @@ mod tests {
     #[test]
     fn memory_is_zeroed_aligned_and_counted() {
         let counter = Arc::new(AtomicU64::new(0));
-        for len in [1usize, 63, 4096, HUGE, HUGE + 1] {
+        for len in [1usize, 63, 4096, MAPPED, LAZY, LAZY + 1] {
             let memory = HostMemory::zeroed(len as u64, Some(Arc::clone(&counter))).unwrap();
             assert_eq!(memory.address() % ALIGNMENT as u64, 0);
             assert_eq!(counter.load(Ordering::Relaxed), len as u64);
@@ -250,8 +353,46 @@ mod tests {
     }
 
     #[test]
+    fn memory_is_filled_in_place_and_its_parts_live_apart() {
+        let counter = Arc::new(AtomicU64::new(0));
+        let lengths = [3u64, 0, 64, HUGE as u64, 1];
+        let mut parts = HostMemory::filled(&lengths, &counter, &mut |slices| {
+            for (index, slice) in slices.into_iter().enumerate() {
+                assert!(slice.iter().all(|byte| *byte == 0));
+                slice.fill(index as u8 + 1);
+            }
+        })
+        .unwrap();
+        assert_eq!(counter.load(Ordering::Relaxed), lengths.iter().sum::<u64>());
+        let last = parts.pop().unwrap();
+        for (index, (part, len)) in parts.iter().zip(lengths).enumerate() {
+            assert_eq!((part.len() as u64, part.address() % ALIGNMENT as u64), (len, 0));
+            let mut bytes = vec![0; part.len()];
+            part.read(0, &mut bytes).unwrap();
+            assert!(bytes.iter().all(|byte| *byte == index as u8 + 1), "{index}");
+        }
+        drop(parts);
+        assert_eq!(counter.load(Ordering::Relaxed), 1);
+        let mut byte = [0];
+        last.read(0, &mut byte).unwrap();
+        assert_eq!(byte, [5]);
+        assert!(
+            HostMemory::filled(&[], &counter, &mut |slices| assert!(slices.is_empty())).unwrap().is_empty()
+        );
+        assert!(HostMemory::filled(&[u64::MAX, 1], &counter, &mut |_| unreachable!()).is_err());
+    }
+
+    #[test]
+    fn large_maps_start_where_a_huge_page_does() {
+        for len in [HUGE, HUGE + 1, 3 * HUGE - 1] {
+            let map = Map::new(len, true).unwrap();
+            assert_eq!((map.pointer.as_ptr() as usize % HUGE, map.len >= len), (0, true));
+        }
+    }
+
+    #[test]
     fn wild_sizes_are_refused() {
-        for bytes in [u64::MAX, 1 << 62, machine().0 + 1] {
+        for bytes in [u64::MAX, 1 << 62, total() + 1] {
             assert!(matches!(HostMemory::zeroed(bytes, None), Err(DeviceError::OutOfMemory { .. })));
         }
     }

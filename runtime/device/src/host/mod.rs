@@ -111,6 +111,19 @@ impl Device for HostDevice {
         Ok(Buffer::new(&self.token, memory.address(), bytes, Permission::ReadWrite, Box::new(memory)))
     }
 
+    fn allocate_filled(
+        &self,
+        lengths: &[u64],
+        fill: &mut dyn FnMut(Vec<&mut [u8]>),
+    ) -> Result<Vec<Buffer>, DeviceError> {
+        let parts = HostMemory::filled(lengths, &self.allocated, fill)?;
+        let buffer = |memory: HostMemory| {
+            let (address, len) = (memory.address(), memory.len() as u64);
+            Buffer::new(&self.token, address, len, Permission::ReadWrite, Box::new(memory))
+        };
+        Ok(parts.into_iter().map(buffer).collect())
+    }
+
     fn import(&self, bytes: SharedBytes, range: Range<usize>) -> Result<Buffer, DeviceError> {
         let memory = HostMemory::shared(bytes, range)?;
         let len = memory.len() as u64;
@@ -187,7 +200,7 @@ impl Device for HostDevice {
     }
 
     fn memory(&self) -> MemoryInfo {
-        let (total, free) = memory::machine();
+        let (total, free) = (memory::total(), memory::available());
         MemoryInfo { total, free, allocated: self.allocated.load(Ordering::Relaxed) }
     }
 }
