@@ -178,10 +178,10 @@ fn model_requests(level: HostLevel) -> Vec<CompileRequest> {
     for weight in FORMATS {
         add(embed, "embed", &format!("F={weight}"), &[("E", 576)]);
         // The inputs of products and their tiles: exact, and rounded as the count of rows asks; of
-        // those in panels the tile of 64, whose code that of 16 repeats less often.
+        // those in panels the tile of 128, whose code that of 16 repeats less often.
         let blocks = weight.starts_with('q');
-        let exact = [1, 16, 64].map(|rows| ("f32", rows));
-        let rounded = [("q16_1", 1), ("q8_1", 64)];
+        let exact = [1, 16, 128].map(|rows| ("f32", rows));
+        let rounded = [("q16_1", 1), ("q8_1", 128)];
         for (input, rows) in exact.into_iter().chain(rounded.into_iter().filter(|_| blocks)) {
             let depth = if rows == 1 { 4096 } else { 512 };
             let tiles = [("TILE_M", rows), ("TILE_N", if rows == 1 { 32 } else { 64 }), ("TILE_K", depth)];
@@ -194,15 +194,15 @@ fn model_requests(level: HostLevel) -> Vec<CompileRequest> {
             if ["f16", "q4_1"].contains(&weight) {
                 add(geglu, "geglu", &gated, &tiles);
                 let mixed = if blocks { "G=q4_1 H=q8_0" } else { "G=f16 H=f32" };
-                add(qkv, "qkv", &format!("{layer} {mixed} T=f16"), &tiles);
+                add(qkv, "qkv", &format!("{layer} {mixed}"), &tiles);
             }
         }
     }
     for cache in ["f32", "f16", "bf16"] {
-        add(rope, "rope", &format!("T={cache}"), &[("R", 32)]);
-        add(norm_rope, "norm_rope", &format!("T={cache}"), &[("R", 32)]);
+        add(rope, "rope", &format!("T={cache}"), &[("R", 32), ("D", 64)]);
+        add(norm_rope, "norm_rope", &format!("T={cache}"), &[("R", 32), ("D", 64)]);
         for output in ["f32", "q8_1"] {
-            for rows in [1, 16] {
+            for rows in [1, 32] {
                 let elements = format!("T={cache} B={output}");
                 add(attention, "attention", &elements, &[("D", 64), ("TILE_Q", rows)]);
             }

@@ -13,7 +13,7 @@ use super::{
 const SOURCE: &str = include_str!("../../../../models/kernels/attention.ph");
 const F32: Element = Element::Scalar(DType::F32);
 
-/// (queries N, position of the first, rows of the cache S): chunks of 1, 3, around a tile of 16,
+/// (queries N, position of the first, rows of the cache S): chunks of 1, 3, around a tile of 32,
 /// positions around a tile of 64 keys, caches with and without room.
 const PLACES: [(u64, u64, u64); 12] = [
     (1, 0, 1),
@@ -24,10 +24,10 @@ const PLACES: [(u64, u64, u64); 12] = [
     (1, 100, 192),
     (3, 0, 17),
     (3, 62, 70),
-    (15, 1, 64),
-    (16, 48, 64),
-    (17, 0, 17),
-    (33, 40, 130),
+    (31, 1, 64),
+    (32, 32, 64),
+    (33, 0, 33),
+    (65, 40, 130),
 ];
 /// Windows: all positions, one, less than a tile of keys, more.
 const WINDOWS: [Option<u64>; 4] = [None, Some(1), Some(30), Some(70)];
@@ -40,7 +40,7 @@ pub(super) fn cases() -> Vec<Case> {
     for dtype in [DType::F32, DType::F16] {
         for (heads, groups, d) in HEADS {
             for (n, pos, s) in PLACES {
-                for tile in [1, 16] {
+                for tile in [1, 32] {
                     // A tile per query serves decoding; prefill is covered by the other.
                     if tile == 1 && n > 3 {
                         continue;
@@ -65,7 +65,7 @@ pub(super) fn cases() -> Vec<Case> {
         for (heads, groups, d) in HEADS.into_iter().filter(|(_, _, d)| d.is_multiple_of(32)) {
             for (n, pos, s) in PLACES {
                 let shape = Shape { n, heads, groups, d, s, pos, window: None };
-                cases.push(case(&mut random, (DType::F16, to), Some(16), shape));
+                cases.push(case(&mut random, (DType::F16, to), Some(32), shape));
                 if n == 1 {
                     cases.push(case(&mut random, (DType::F16, to), None, shape));
                 }
@@ -108,16 +108,16 @@ fn case(random: &mut Random, (dtype, to): (DType, Element), tile: Option<u64>, s
     };
     let q = Data::f32(&rows, &q);
     let mut cache = || {
-        let mut data = Data::random(Element::Scalar(dtype), &[s, groups, d], random);
+        let mut data = Data::random(Element::Scalar(dtype), &[groups, s, d], random);
         // Rows that no query may see hold what an earlier sequence left, or are out of its
         // window: finite, and large enough to show.
-        let row = (groups * d) as usize;
-        let seen = shape.seen(0).start * row..shape.seen(n - 1).end * row;
+        let seen = shape.seen(0).start..shape.seen(n - 1).end;
+        let key = |at: usize| at / d as usize % s as usize;
         let values: Vec<f64> = data
             .values
             .iter()
             .enumerate()
-            .map(|(at, value)| if seen.contains(&at) { *value } else { 1000.0 })
+            .map(|(at, value)| if seen.contains(&key(at)) { *value } else { 1000.0 })
             .collect();
         data = Data::new(dtype, &data.shape, &values);
         data
@@ -147,14 +147,14 @@ fn case(random: &mut Random, (dtype, to): (DType, Element), tile: Option<u64>, s
 
 /// Softmax over the keys that a query sees, in two passes.
 fn reference(q: &[f64], k: &[f64], v: &[f64], scale: f64, shape: Shape) -> Vec<f64> {
-    let Shape { n, heads, groups, d, .. } = shape;
-    let [n, heads, groups, d] = [n, heads, groups, d].map(|extent| extent as usize);
+    let Shape { n, heads, groups, d, s, .. } = shape;
+    let [n, heads, groups, d, s] = [n, heads, groups, d, s].map(|extent| extent as usize);
     let mut out = Vec::with_capacity(n * heads * d);
     for row in 0..n {
         for head in 0..heads {
             let group = head / (heads / groups);
             let query = &q[(row * heads + head) * d..][..d];
-            let at = |key: usize| (key * groups + group) * d;
+            let at = |key: usize| (group * s + key) * d;
             let seen = shape.seen(row as u64);
             let scores: Vec<f64> = seen
                 .clone()

@@ -137,7 +137,7 @@ const ROUNDED: [&str; 3] = ["q4_1", "q8_0", "q4_k"];
 
 /// The tiles (M, N, K) that models choose, and heights that fill and do not fill them.
 pub(super) const TILES: [([u64; 3], &[u64]); 3] =
-    [([1, 32, 4096], &[1, 3]), ([16, 64, 512], &[5, 16, 17]), ([64, 64, 512], &[5, 64, 70])];
+    [([1, 32, 4096], &[1, 3]), ([16, 64, 512], &[5, 16, 17]), ([128, 64, 512], &[5, 128, 130])];
 
 fn rounded(cases: &mut Vec<Case>, random: &mut Random, inputs: &'static Format, weights: &'static Format) {
     // One block; more than a tile of 512, which the depth ends within; more than one of 4096.

@@ -1,5 +1,5 @@
 //! The models' rotary embedding of queries in place and of keys into their cache, with and
-//! without a norm of each head before it.
+//! without a norm of each head before it; values go into their cache as they are.
 
 use phobos_artifact::{DType, Element};
 
@@ -39,7 +39,7 @@ const SHAPES: [(u64, u64, u64, u64, u64); 8] = [
     (1, 9, 3, 32, 36),
     (5, 2, 2, 31, 7),
     (2, 3, 1, 32, 1),
-    (3, 2, 1, 16, 36),
+    (3, 4, 2, 16, 36),
 ];
 
 pub(super) fn cases() -> Vec<Case> {
@@ -61,7 +61,8 @@ fn heads(random: &mut Random, shape: Shape, split: [u64; 2]) -> (Data, Data) {
     (of(shape.heads), of(shape.groups))
 }
 
-/// The outputs, Q and Cache: queries in place, and a cache in which no other row is changed.
+/// The arguments that both kernels have: Q in place, and caches in which no other row is
+/// changed.
 fn outputs(
     case: Case,
     random: &mut Random,
@@ -70,19 +71,28 @@ fn outputs(
     (q, queries, keys): (&Data, Vec<f64>, &[f64]),
     tolerance: Tolerance,
 ) -> Case {
-    let mut extents = q.shape.clone();
-    (extents[0], extents[1]) = (ROWS, shape.groups);
-    let cache = Data::random(Element::Scalar(dtype), &extents, random);
-    let start = shape.groups * shape.r * 2 * shape.pos;
-    let stored = placed(&cache, keys, start as usize);
-    let (cos, sin) = tables(shape.r);
+    let Shape { n, groups, r, pos, .. } = shape;
+    // D need not be 2 R.
+    let d = 2 * r + r % 2;
+    let value = Data::random(F32, &[n, groups, d], random);
+    let rounded = Data::new(dtype, &value.shape, &value.values).values;
+    let split = &q.shape[2..];
+    let mut cache =
+        |split: &[u64]| Data::random(Element::Scalar(dtype), &[&[groups, ROWS], split].concat(), random);
+    let (key_cache, value_cache) = (cache(split), cache(&[d]));
+    let stored = placed(&key_cache, keys, shape);
+    let kept = placed(&value_cache, &rounded, shape);
+    let (cos, sin) = tables(r);
     case.element("T", Element::Scalar(dtype))
-        .bind("R", shape.r)
+        .bind("R", r)
+        .bind("D", d)
+        .input("Value", &value)
         .input("Cos", &cos)
         .input("Sin", &sin)
-        .scalar("pos", shape.pos as i32)
+        .scalar("pos", pos as i32)
         .update("Q", q, queries, tolerance)
-        .update("Cache", &cache, stored, Tolerance { relative: tolerance.relative.max(step), ..tolerance })
+        .update("Keys", &key_cache, stored, Tolerance { relative: tolerance.relative.max(step), ..tolerance })
+        .update("Values", &value_cache, kept, Tolerance::EXACT)
 }
 
 fn rope(random: &mut Random, shape: Shape, cache: (DType, f64)) -> Case {
@@ -148,11 +158,17 @@ fn rotate(x: &[f64], heads: u64, Shape { r, pos, .. }: Shape) -> Vec<f64> {
         .collect()
 }
 
-/// The cache with `values` from element `start` on; what lies past its end is dropped.
-fn placed(cache: &Data, values: &[f64], start: usize) -> Vec<f64> {
+/// The cache [G, S, ...] with the rows `values` [N, G, ...] at positions `pos` on; what lies past
+/// its end is dropped.
+fn placed(cache: &Data, values: &[f64], Shape { groups, pos, .. }: Shape) -> Vec<f64> {
     let mut all = cache.values.clone();
-    for (slot, value) in all.iter_mut().skip(start).zip(values) {
-        *slot = *value;
+    let row = all.len() / (groups * ROWS) as usize;
+    for (at, value) in values.chunks(row).enumerate() {
+        let (position, group) = (at / groups as usize + pos as usize, at % groups as usize);
+        if position < ROWS as usize {
+            let start = (group * ROWS as usize + position) * row;
+            all[start..start + row].copy_from_slice(value);
+        }
     }
     all
 }

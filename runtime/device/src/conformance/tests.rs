@@ -419,8 +419,10 @@ const IN_C: &[(&str, &str)] = &[
     ),
     (
         "rope",
-        "float *q = P(0), *cache = P(4); const float *key = P(1), *c = P(2), *s = P(3);
-         i64 pos = (int)args[5], g = args[6], h = args[7], n = args[8], r = args[10], rows = args[11];
+        "float *q = P(0), *keys = P(5), *values = P(6);
+         const float *key = P(1), *value = P(2), *c = P(3), *s = P(4);
+         i64 pos = (int)args[7], d = args[8], g = args[9], h = args[10], n = args[11];
+         i64 r = args[13], rows = args[14];
          for (i64 i = 0; i < n * h * r; i++) {
            i64 at = (i / (h * r) + pos) * r + i % r;
            float a = q[2 * i], b = q[2 * i + 1];
@@ -428,11 +430,16 @@ const IN_C: &[(&str, &str)] = &[
            q[2 * i + 1] = a * s[at] + b * c[at];
          }
          for (i64 i = 0; i < n * g * r; i++) {
-           i64 row = i / (g * r) + pos, at = row * r + i % r, to = 2 * (pos * g * r + i);
+           i64 row = i / (g * r) + pos, at = row * r + i % r;
            float a = key[2 * i], b = key[2 * i + 1];
            if (row >= rows) continue;
-           cache[to] = a * c[at] - b * s[at];
-           cache[to + 1] = a * s[at] + b * c[at];
+           float *to = keys + 2 * ((i / r % g * rows + row) * r + i % r);
+           to[0] = a * c[at] - b * s[at];
+           to[1] = a * s[at] + b * c[at];
+         }
+         for (i64 i = 0; i < n * g * d; i++) {
+           i64 row = i / (g * d) + pos;
+           if (row < rows) values[(i / d % g * rows + row) * d + i % d] = value[i];
          }",
     ),
 ];
