@@ -8,7 +8,7 @@
 //!   decoded and transposed into scratch, then the micro-kernel runs on the panel.
 
 use melior::ir::{ValueLike, operation::OperationLike};
-use phobos_dialect::{Op, PassError, Type, Val, ir};
+use phobos_dialect::{Op, PassError, Type, Val, build::IntegerPredicate, ir};
 
 use super::{
     Lowering,
@@ -94,6 +94,7 @@ impl<'c> Lowering<'c> {
         }
         let way = Way::of(&dot, op.has_attribute("transposed"));
         self.remark(op, &self.dot_remark(&dot, &way));
+        self.pad_depth(&mut dot)?;
         match &way {
             Way::BlockRows(blocks) => self.dot_block_rows(&mut dot, blocks)?,
             Way::Rows => self.dot_rows(&mut dot)?,
@@ -122,6 +123,43 @@ impl<'c> Lowering<'c> {
             dot.lhs.extents = vec![dot.m, dot.k];
             dot.lhs = self.materialize(&dot.lhs)?;
         }
+        Ok(())
+    }
+
+    /// Blocks of the right side are multiplied whole. Where the depth ends inside one, because
+    /// the left side is narrower, the left side is copied and followed by zeros.
+    fn pad_depth(&mut self, dot: &mut Dot<'c>) -> Result<(), PassError> {
+        let whole = dot.rhs.granularity() as i64;
+        if whole == 1 || matches!(dot.k, Size::Const(k) if k % whole == 0) {
+            return Ok(());
+        }
+        self.settle_lhs(dot)?;
+        let Some(view) = dot.lhs.view().cloned() else { return Ok(()) };
+        let copy = self.scratch_tile(&dot.lhs.shape.clone(), dot.lhs.element)?;
+        let zero = self.b.constant(dot.lhs.element, 0.0)?;
+        let zeros = Source::whole(Kind::Splat(zero), dot.lhs.element, dot.lhs.shape.clone());
+        let lhs = Source { extents: vec![dot.m, dot.k], ..dot.lhs.clone() };
+        let left = self.b.binary("arith.remui", self.value(dot.k)?, self.b.i64(whole)?)?;
+        let ragged = self.b.compare_integers(IntegerPredicate::NotEqual, left, self.b.i64(0)?)?;
+        self.if_then(ragged, |lowering| {
+            lowering.copy_into(&zeros, &copy)?;
+            lowering.copy_into(&lhs, &copy)
+        })?;
+        let strides = view
+            .strides
+            .iter()
+            .zip(&copy.strides)
+            .map(|(direct, copied)| match direct == copied {
+                true => Ok(*direct),
+                false => {
+                    let chosen = self.b.select(ragged, self.value(*copied)?, self.value(*direct)?)?;
+                    Ok(Size::Value(chosen))
+                }
+            })
+            .collect::<Result<_, PassError>>()?;
+        let pointer = self.b.select(ragged, copy.pointer, view.pointer)?;
+        dot.lhs.kind = Kind::View(View { pointer, strides, owned: false, ..view });
+        dot.k = self.round_down(self.add(dot.k, Size::Const(whole - 1))?, whole)?;
         Ok(())
     }
 

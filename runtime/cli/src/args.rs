@@ -63,7 +63,7 @@ pub struct ModelArgs {
     #[arg(long, value_name = "FILE", required_unless_present = "version")]
     pub gguf: Option<PathBuf>,
 
-    /// Worker threads of the host device [default: one per core].
+    /// Worker threads of the host device [default: one per physical core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
 

@@ -27,6 +27,7 @@ mod casts;
 mod control;
 mod data;
 mod dot;
+mod dot_narrow;
 mod dot_quantized;
 mod elementwise;
 mod gate;
@@ -77,6 +78,7 @@ pub const FAMILIES: &[Family] = &[
     Family { name: "quantize", cases: quantize::cases },
     Family { name: "dot_quantized", cases: dot_quantized::cases },
     Family { name: "qkv", cases: qkv::cases },
+    Family { name: "dot_narrow", cases: dot_narrow::cases },
     Family { name: "norm", cases: norm::cases },
     Family { name: "rope", cases: rope::cases },
     Family { name: "attention", cases: attention::cases },

@@ -5,6 +5,7 @@
 //! device take turns. Programs of one launch run at once and in any order; that they
 //! do not write what another reads is the kernel's promise.
 
+mod cores;
 mod elf;
 mod memory;
 mod object;
@@ -51,14 +52,14 @@ struct Running {
 }
 
 impl HostDevice {
-    /// A device with `threads` threads, the launching one included; `None` takes what
-    /// the machine has. Results do not depend on the number.
+    /// A device with `threads` threads, the launching one included; `None` takes one
+    /// for each physical core. Results do not depend on the number.
     pub fn new(threads: Option<usize>) -> Result<HostDevice, DeviceError> {
         let best = HostLevel::detect().ok_or_else(|| DeviceError::Unavailable {
             device: NAME.to_owned(),
             reason: "kernels need an x86-64-v2 CPU (SSE4.2 and POPCNT)".to_owned(),
         })?;
-        let threads = threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+        let threads = threads.unwrap_or_else(cores::physical);
         if threads == 0 || threads > MAX_THREADS {
             return Err(DeviceError::Unavailable {
                 device: NAME.to_owned(),

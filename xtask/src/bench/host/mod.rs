@@ -24,9 +24,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What phobos-bench and phobos-cli run a model with where nothing stands after `--`: their defaults, so far.
-/// For quantised activations, as llama.cpp has them: `&["--act", "q8"]`.
-const OURS_DEFAULT: &[&str] = &[];
+/// What phobos-bench and phobos-cli run a model with where nothing stands after `--`: quantised activations, as
+/// llama.cpp has them.
+const OURS_DEFAULT: &[&str] = &["--act", "q8"];
 
 /// A row counts as disturbed where the peak beside it is below this part of the best of the whole run, as well as
 /// where others left its threads too few cores. Neither sees all: the peak may be low from the start, and others
