@@ -12,7 +12,7 @@ Substitutions, besides those of lit:
     %{status} N COMMAND               COMMAND, which must exit with N
     %python                           the Python that runs lit
 
-Features for REQUIRES: host-x86-64-v2, -v3, -v4 (levels that this CPU has), ptxas.
+Features for REQUIRES: host-x86-64-v2, -v3, -v4, -v4-vnni (levels that this CPU has), ptxas.
 """
 
 import os

@@ -14,7 +14,7 @@ use std::{
 
 use object::{Object, ObjectSymbol};
 use phobos_artifact::{
-    Chip, CompileError, CompileOptions, CompileRequest, DType, Element, Fingerprint, HostLevel, ImageKind,
+    Chip, CompileError, CompileOptions, CompileRequest, Element, Fingerprint, HostLevel, ImageKind,
     KernelSource, WorkerOptions, WorkerPool,
 };
 
@@ -145,12 +145,17 @@ fn an_error_in_the_source_leaves_the_worker_alive() {
 fn model_requests(level: HostLevel) -> Vec<CompileRequest> {
     let embed = include_str!("../../models/kernels/embed.ph");
     let linear = include_str!("../../models/kernels/linear.ph");
+    let qkv = include_str!("../../models/kernels/qkv.ph");
     let rmsnorm = include_str!("../../models/kernels/rmsnorm.ph");
     let rope = include_str!("../../models/kernels/rope.ph");
+    let norm_rope = include_str!("../../models/kernels/norm_rope.ph");
     let attention = include_str!("../../models/kernels/attention.ph");
     let swiglu = include_str!("../../models/kernels/swiglu.ph");
+    let geglu = include_str!("../../models/kernels/geglu.ph");
+    let softcap = include_str!("../../models/kernels/softcap.ph");
     let mut all = Vec::new();
-    let mut add = |source: &str, kernel: &str, element: Option<(&str, Element)>, bound: &[(&str, u64)]| {
+    // `elements` as `A=f32 F=q4_1`; tiles among `bound` are parameters, the others dims.
+    let mut add = |source: &str, kernel: &str, elements: &str, bound: &[(&str, u64)]| {
         let named = |upper: bool| {
             let tile = move |name: &str| name.starts_with("TILE");
             bound
@@ -159,35 +164,58 @@ fn model_requests(level: HostLevel) -> Vec<CompileRequest> {
                 .map(|(name, value)| ((*name).to_owned(), *value))
                 .collect()
         };
-        // The two weights of a gated unit, in one format here.
-        let second = element.filter(|_| kernel == "swiglu").map(|(_, element)| ("G", element));
-        let elements = element.into_iter().chain(second);
+        let elements = elements.split_whitespace().map(|pair| {
+            let (name, element) = pair.split_once('=').unwrap();
+            (name.to_owned(), element.parse().unwrap())
+        });
         all.push(CompileRequest {
-            elements: elements.map(|(name, element)| (name.to_owned(), element)).collect(),
+            elements: elements.collect(),
             params: named(true),
             dims: named(false),
             ..request(source, kernel, level)
         });
     };
-    for format in FORMATS {
-        let format = Some(("F", format.parse().unwrap()));
-        add(embed, "embed", format, &[("E", 576)]);
-        for rows in [1, 16, 64] {
-            add(linear, "linear", format, &[("TILE_M", rows)]);
-            add(linear, "linear_add", format, &[("TILE_M", rows)]);
-            add(swiglu, "swiglu", format, &[("TILE_M", rows)]);
+    for weight in FORMATS {
+        add(embed, "embed", &format!("F={weight}"), &[("E", 576)]);
+        // The inputs of products and their tiles: exact, and rounded as the count of rows asks; of
+        // those in panels the tile of 128, whose code that of 16 repeats less often.
+        let blocks = weight.starts_with('q');
+        let exact = [1, 16, 128].map(|rows| ("f32", rows));
+        let rounded = [("q16_1", 1), ("q8_1", 128)];
+        for (input, rows) in exact.into_iter().chain(rounded.into_iter().filter(|_| blocks)) {
+            let depth = if rows == 1 { 4096 } else { 512 };
+            let tiles = [("TILE_M", rows), ("TILE_N", if rows == 1 { 32 } else { 64 }), ("TILE_K", depth)];
+            let layer = format!("A={input} F={weight}");
+            add(linear, "linear", &layer, &tiles);
+            add(linear, "linear_add", &layer, &tiles);
+            let gated = format!("{layer} G={weight} B={input}");
+            add(swiglu, "swiglu", &gated, &tiles);
+            // As many products of one input as `swiglu` has, or one more: one format will do.
+            if ["f16", "q4_1"].contains(&weight) {
+                add(geglu, "geglu", &gated, &tiles);
+                let mixed = if blocks { "G=q4_1 H=q8_0" } else { "G=f16 H=f32" };
+                add(qkv, "qkv", &format!("{layer} {mixed}"), &tiles);
+            }
         }
     }
-    for dtype in [DType::F32, DType::F16, DType::Bf16] {
-        let dtype = Some(("T", Element::Scalar(dtype)));
-        add(rope, "rope_store", dtype, &[("R", 32)]);
-        add(rope, "store", dtype, &[("E", 192)]);
-        for rows in [1, 16] {
-            add(attention, "attention", dtype, &[("D", 64), ("TILE_Q", rows)]);
+    for cache in ["f32", "f16", "bf16"] {
+        add(rope, "rope", &format!("T={cache}"), &[("R", 32), ("D", 64)]);
+        add(norm_rope, "norm_rope", &format!("T={cache}"), &[("R", 32), ("D", 64)]);
+        for output in ["f32", "q8_1"] {
+            for rows in [1, 32] {
+                let elements = format!("T={cache} B={output}");
+                add(attention, "attention", &elements, &[("D", 64), ("TILE_Q", rows)]);
+            }
+        }
+        for output in ["f32", "q16_1"] {
+            add(attention, "attention_one", &format!("T={cache} B={output}"), &[("D", 64), ("R", 3)]);
         }
     }
-    add(rmsnorm, "rmsnorm", None, &[("E", 576)]);
-    add(rope, "rope", None, &[("R", 32)]);
+    for output in ["f32", "q8_1", "q16_1"] {
+        add(rmsnorm, "rmsnorm", &format!("B={output}"), &[("E", 576)]);
+    }
+    add(rmsnorm, "rmsnorm_add", "", &[("E", 576)]);
+    add(softcap, "softcap", "", &[]);
     all
 }
 
@@ -217,10 +245,17 @@ fn the_kernels_of_the_models_compile_for_every_level() {
 fn equal_requests_give_equal_bytes() {
     // Two processes: hash seeds and addresses differ.
     let (first, second) = (pool(compiler(), 1), pool(compiler(), 1));
-    // All kernels, the large ones with one format.
-    let formats: [Element; 2] = ["f16", "q4_1"].map(|name| name.parse().unwrap());
+    // All kernels but those that differ from another in one operation, the large ones with two formats
+    // and without the tile in the middle.
+    let [f16, q4_1]: [Element; 2] = ["f16", "q4_1"].map(|name| name.parse().unwrap());
     let wanted = |request: &&CompileRequest| {
-        request.kernel != "linear_add" && request.elements.values().all(|element| formats.contains(element))
+        let bound = |name: &str, elements: &[Element]| {
+            request.elements.get(name).is_none_or(|element| elements.contains(element))
+        };
+        !["linear_add", "geglu"].contains(&request.kernel.as_str())
+            && request.params.get("TILE_M") != Some(&16)
+            && bound("F", &[f16, q4_1])
+            && bound("T", &[f16])
     };
     for request in model_requests(HostLevel::V3).iter().filter(wanted) {
         let (a, b) = (first.get(request).unwrap(), second.get(request).unwrap());

@@ -109,31 +109,58 @@ fn gemm_facts() {
 
 #[test]
 fn linear_of_blocks_records_its_contracts() {
-    let kernel = checked("models/kernels/linear.ph", "linear", &[("F", "q4_1")]);
+    let linear =
+        |kernel, input, weight| checked("models/kernels/linear.ph", kernel, &[("A", input), ("F", weight)]);
+    let kernel = linear("linear", "f32", "q4_1");
     assert_eq!(grid(&kernel), ["ceil(N / TILE_N)", "ceil(M / TILE_M)", "1"]);
     assert_eq!(kernel.contracts, [Contract::Multiple { dim: "K".into(), of: 32 }]);
-    let multiples: Vec<(&str, u64)> =
-        kernel.param_multiples.iter().map(|m| (m.param.as_str(), m.of)).collect();
-    assert_eq!(multiples, [("TILE_K", 32)]);
-    let large = checked("models/kernels/linear.ph", "linear", &[("F", "q6_k")]);
-    assert_eq!(large.contracts, [Contract::Multiple { dim: "K".into(), of: 256 }]);
-    let plain = checked("models/kernels/linear.ph", "linear", &[("F", "f32")]);
+    assert_eq!(multiples(&kernel), [("TILE_K", 32)]);
+    let large = linear("linear", "q8_1", "q6_k");
+    assert_eq!(large.contracts, [32, 256].map(|of| Contract::Multiple { dim: "K".into(), of }));
+    let plain = linear("linear", "f32", "f32");
     assert!(plain.contracts.is_empty() && plain.param_multiples.is_empty());
-    let added = checked("models/kernels/linear.ph", "linear_add", &[("F", "f32")]);
+    let added = linear("linear_add", "q16_1", "q8_0");
     assert_eq!(access(&added), [Access::Read, Access::Read, Access::ReadWrite]);
+}
+
+fn multiples(kernel: &Kernel) -> Vec<(&str, u64)> {
+    kernel.param_multiples.iter().map(|multiple| (multiple.param.as_str(), multiple.of)).collect()
+}
+
+#[test]
+fn qkv_serves_its_three_products_in_one_grid() {
+    let bindings = [("A", "q8_1"), ("F", "q4_k"), ("G", "q4_1"), ("H", "q6_k")];
+    let kernel = checked("models/kernels/qkv.ph", "qkv", &bindings);
+    let tiles = "(ceil(N / TILE_N) + (2 * ceil(P / TILE_N)))";
+    assert_eq!(grid(&kernel), [tiles, "ceil(M / TILE_M)", "1"]);
+    assert_eq!(multiples(&kernel), [("TILE_K", 32), ("TILE_K", 256)]);
+    assert_eq!(kernel.contracts, [32, 256].map(|of| Contract::Multiple { dim: "K".into(), of }));
+    let written: Vec<&str> = kernel
+        .tensors
+        .iter()
+        .filter(|tensor| tensor.access == Access::Write)
+        .map(|tensor| tensor.name.as_str())
+        .collect();
+    assert_eq!(written, ["Q", "Key", "Value"]);
 }
 
 #[test]
 fn attention_facts() {
-    let kernel = checked("models/kernels/attention.ph", "attention", &[("T", "f16")]);
+    let kernel = checked("models/kernels/attention.ph", "attention", &[("T", "f16"), ("B", "f32")]);
     assert_eq!(grid(&kernel), ["ceil(N / TILE_Q)", "H", "1"]);
     assert_eq!(kernel.required_dims.iter().collect::<Vec<_>>(), ["D"]);
     let names: Vec<&str> = kernel.scalars.iter().map(|scalar| scalar.name.as_str()).collect();
     assert_eq!(names, ["pos", "window", "scale"]);
+    // A head is whole blocks.
+    let blocks = checked("models/kernels/attention.ph", "attention", &[("T", "f16"), ("B", "q8_1")]);
+    assert!(blocks.contracts.contains(&Contract::Multiple { dim: "D".into(), of: 32 }));
 }
 
 #[test]
 fn swiglu_grid_is_derived_through_lets() {
-    let kernel = checked("models/kernels/swiglu.ph", "swiglu", &[("F", "q4_1"), ("G", "q6_k")]);
+    let bindings = [("A", "q8_1"), ("F", "q4_1"), ("G", "q6_k"), ("B", "q8_1")];
+    let kernel = checked("models/kernels/swiglu.ph", "swiglu", &bindings);
     assert_eq!(grid(&kernel), ["ceil(N / TILE_N)", "ceil(M / TILE_M)", "1"]);
+    // Blocks of the weights, and of what is written.
+    assert_eq!(multiples(&kernel), [("TILE_K", 32), ("TILE_K", 256), ("TILE_N", 32)]);
 }

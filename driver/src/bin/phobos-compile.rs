@@ -23,7 +23,8 @@ use phobos_lang::{MAX_TEXT, SourceFile, diagnostics::RenderOptions};
 const EXAMPLES: &str = "\
 Examples:
   phobos-compile examples/saxpy_fp32.ph --chip host -o saxpy.phk
-  phobos-compile models/kernels/linear.ph --kernel linear --type F=q4_1 --param TILE_M=1 --chip host --explain
+  phobos-compile models/kernels/linear.ph --kernel linear --type A=q16_1 --type F=q4_1 --param TILE_M=1 \\
+      --chip host --explain
   phobos-compile k.ph --chip host --emit llvm
   phobos-compile --explain PH0012
 

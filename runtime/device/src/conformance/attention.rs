@@ -2,16 +2,18 @@
 
 use std::ops::Range;
 
-use phobos_artifact::{DType, Element};
+use phobos_artifact::{DType, Element, format::ACTIVATIONS};
 
 use super::{
     case::{Case, Tolerance},
     data::{Data, Random},
+    quantize::{named, written},
 };
 
 const SOURCE: &str = include_str!("../../../../models/kernels/attention.ph");
+const F32: Element = Element::Scalar(DType::F32);
 
-/// (queries N, position of the first, rows of the cache S): chunks of 1, 3, around a tile of 16,
+/// (queries N, position of the first, rows of the cache S): chunks of 1, 3, around a tile of 32,
 /// positions around a tile of 64 keys, caches with and without room.
 const PLACES: [(u64, u64, u64); 12] = [
     (1, 0, 1),
@@ -22,10 +24,10 @@ const PLACES: [(u64, u64, u64); 12] = [
     (1, 100, 192),
     (3, 0, 17),
     (3, 62, 70),
-    (15, 1, 64),
-    (16, 48, 64),
-    (17, 0, 17),
-    (33, 40, 130),
+    (31, 1, 64),
+    (32, 32, 64),
+    (33, 0, 33),
+    (65, 40, 130),
 ];
 /// Windows: all positions, one, less than a tile of keys, more.
 const WINDOWS: [Option<u64>; 4] = [None, Some(1), Some(30), Some(70)];
@@ -38,7 +40,7 @@ pub(super) fn cases() -> Vec<Case> {
     for dtype in [DType::F32, DType::F16] {
         for (heads, groups, d) in HEADS {
             for (n, pos, s) in PLACES {
-                for tile in [1, 16] {
+                for tile in [1, 32] {
                     // A tile per query serves decoding; prefill is covered by the other.
                     if tile == 1 && n > 3 {
                         continue;
@@ -49,11 +51,23 @@ pub(super) fn cases() -> Vec<Case> {
                             continue;
                         }
                         let shape = Shape { n, heads, groups, d, s, pos, window };
-                        cases.push(case(&mut random, dtype, Some(tile), shape));
+                        cases.push(case(&mut random, (dtype, F32), Some(tile), shape));
                         if n == 1 && tile == 1 {
-                            cases.push(case(&mut random, dtype, None, shape));
+                            cases.push(case(&mut random, (dtype, F32), None, shape));
                         }
                     }
+                }
+            }
+        }
+    }
+    // Blocks: a head is one or two of them.
+    for to in ACTIVATIONS.map(Element::Block) {
+        for (heads, groups, d) in HEADS.into_iter().filter(|(_, _, d)| d.is_multiple_of(32)) {
+            for (n, pos, s) in PLACES {
+                let shape = Shape { n, heads, groups, d, s, pos, window: None };
+                cases.push(case(&mut random, (DType::F16, to), Some(32), shape));
+                if n == 1 {
+                    cases.push(case(&mut random, (DType::F16, to), None, shape));
                 }
             }
         }
@@ -82,27 +96,28 @@ impl Shape {
     }
 }
 
-/// `attention` with a tile of query rows, or `attention_one` without.
-fn case(random: &mut Random, dtype: DType, tile: Option<u64>, shape: Shape) -> Case {
+/// `attention` with a tile of query rows, or `attention_one` without; caches of `dtype`, and
+/// an output of `to`.
+fn case(random: &mut Random, (dtype, to): (DType, Element), tile: Option<u64>, shape: Shape) -> Case {
     let Shape { n, heads, groups, d, s, pos, window } = shape;
     let scale = 1.0 / (d as f32).sqrt();
     let q: Vec<f64> = (0..n * heads * d).map(|_| random.between(-2.0, 2.0)).collect();
-    let rows = match tile {
-        Some(_) => vec![n, heads, d],
-        None => vec![n, groups, heads / groups, d],
+    let (rows, output) = match tile {
+        Some(_) => (vec![n, heads, d], vec![n, heads * d]),
+        None => (vec![n, groups, heads / groups, d], vec![n, groups, heads / groups, d]),
     };
     let q = Data::f32(&rows, &q);
     let mut cache = || {
-        let mut data = Data::random(Element::Scalar(dtype), &[s, groups, d], random);
+        let mut data = Data::random(Element::Scalar(dtype), &[groups, s, d], random);
         // Rows that no query may see hold what an earlier sequence left, or are out of its
         // window: finite, and large enough to show.
-        let row = (groups * d) as usize;
-        let seen = shape.seen(0).start * row..shape.seen(n - 1).end * row;
+        let seen = shape.seen(0).start..shape.seen(n - 1).end;
+        let key = |at: usize| at / d as usize % s as usize;
         let values: Vec<f64> = data
             .values
             .iter()
             .enumerate()
-            .map(|(at, value)| if seen.contains(&at) { *value } else { 1000.0 })
+            .map(|(at, value)| if seen.contains(&key(at)) { *value } else { 1000.0 })
             .collect();
         data = Data::new(dtype, &data.shape, &values);
         data
@@ -110,18 +125,21 @@ fn case(random: &mut Random, dtype: DType, tile: Option<u64>, shape: Shape) -> C
     let (k, v) = (cache(), cache());
     let wanted = reference(&q.values, &k.values, &v.values, f64::from(scale), shape);
     let case = match tile {
-        Some(tile) => Case::new(format!("attention {dtype}"), SOURCE, "attention").param("TILE_Q", tile),
-        None => {
-            Case::new(format!("attention one {dtype}"), SOURCE, "attention_one").bind("R", heads / groups)
+        Some(tile) => {
+            Case::new(named(&format!("attention {dtype}"), to), SOURCE, "attention").param("TILE_Q", tile)
         }
+        None => Case::new(named(&format!("attention one {dtype}"), to), SOURCE, "attention_one")
+            .bind("R", heads / groups),
     };
-    case.element("T", Element::Scalar(dtype))
+    let case = case
+        .element("T", Element::Scalar(dtype))
+        .element("B", to)
         .bind("D", d)
         .param("TILE_S", 64)
         .input("Q", &q)
         .input("K", &k)
-        .input("V", &v)
-        .output("O", &rows, wanted, Tolerance { absolute: 1e-5, relative: 1e-5 })
+        .input("V", &v);
+    written(case, ("O", to), &output, wanted, Tolerance { absolute: 1e-5, relative: 1e-5 }, &[])
         .scalar("pos", pos as i32)
         .scalar("window", window.map_or(i32::MAX, |window| window as i32))
         .scalar("scale", scale)
@@ -129,14 +147,14 @@ fn case(random: &mut Random, dtype: DType, tile: Option<u64>, shape: Shape) -> C
 
 /// Softmax over the keys that a query sees, in two passes.
 fn reference(q: &[f64], k: &[f64], v: &[f64], scale: f64, shape: Shape) -> Vec<f64> {
-    let Shape { n, heads, groups, d, .. } = shape;
-    let [n, heads, groups, d] = [n, heads, groups, d].map(|extent| extent as usize);
+    let Shape { n, heads, groups, d, s, .. } = shape;
+    let [n, heads, groups, d, s] = [n, heads, groups, d, s].map(|extent| extent as usize);
     let mut out = Vec::with_capacity(n * heads * d);
     for row in 0..n {
         for head in 0..heads {
             let group = head / (heads / groups);
             let query = &q[(row * heads + head) * d..][..d];
-            let at = |key: usize| (key * groups + group) * d;
+            let at = |key: usize| (group * s + key) * d;
             let seen = shape.seen(row as u64);
             let scores: Vec<f64> = seen
                 .clone()

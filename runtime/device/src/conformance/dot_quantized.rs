@@ -154,16 +154,18 @@ impl Maker<'_> {
 /// the parts `scale * code` and `offset` of a value may be larger than itself.
 ///
 /// Sums of codes are exact. What rounds is 4 operations for each run of 16 or more
-/// elements, and one addition: at K = 768 at most (48 + 4) / 2^24 of that sum, 3e-6. Codes
-/// taken for their neighbours, a scale or a sum of another run, are 1e-3 of it and more.
-fn slack(x: &[f64], w: &[f64], (m, n, k): (u64, u64, u64)) -> Vec<f64> {
+/// elements, and one addition: at K = 768 at most (48 + 4) / 2^24 of that sum, 3e-6, and
+/// more than 1e-5 only where the rows are deeper than 2600. Codes taken for their
+/// neighbours, a scale or a sum of another run, are 1e-3 of it and more.
+pub(super) fn slack(x: &[f64], w: &[f64], (m, n, k): (u64, u64, u64)) -> Vec<f64> {
+    let part = f64::max(1e-5, (k / 16 + 4) as f64 / (1u64 << 24) as f64);
     let rows = |values: &[f64], rows: u64, of: fn(f64, f64) -> f64| -> Vec<f64> {
         let row = |row: &[f64]| row.iter().fold(0.0, |total, value| of(total, value.abs()));
         values.chunks((k as usize).max(1)).take(rows as usize).map(row).collect()
     };
     let sums = rows(x, m, |total, value| total + value);
     let largest = rows(w, n, f64::max);
-    sums.iter().flat_map(|sum| largest.iter().map(move |largest| 1e-5 * sum * largest)).collect()
+    sums.iter().flat_map(|sum| largest.iter().map(move |largest| part * sum * largest)).collect()
 }
 
 #[cfg(test)]

@@ -1,11 +1,16 @@
-//! The models' embedding and linear layers, for weights in every format.
+//! The models' embedding and linear layers, for weights in every format, and linear layers of
+//! rounded inputs.
 
-use phobos_artifact::{DType, Element};
+use phobos_artifact::{
+    DType, Element,
+    format::{ACTIVATIONS, ALL, Format},
+};
 
 use super::{
     case::{Case, Tolerance},
     data::{Data, Random},
     dot::matmul,
+    dot_quantized::slack,
 };
 
 const EMBED: &str = include_str!("../../../../models/kernels/embed.ph");
@@ -13,7 +18,7 @@ const LINEAR: &str = include_str!("../../../../models/kernels/linear.ph");
 
 fn weights() -> impl Iterator<Item = Element> {
     let scalars = [DType::F32, DType::F16, DType::Bf16].into_iter().map(Element::Scalar);
-    scalars.chain(phobos_artifact::format::ALL.into_iter().map(Element::Block))
+    scalars.chain(ALL.into_iter().map(Element::Block))
 }
 
 /// Whether an element sees every shape. Formats differ in nothing but their decode rule,
@@ -31,6 +36,12 @@ pub(super) fn cases() -> Vec<Case> {
     for element in weights() {
         embed(&mut cases, &mut random, element);
         linear(&mut cases, &mut random, element);
+    }
+    // Of every format `dot_quantized` has the products: here are the tiles of the models.
+    for inputs in ACTIVATIONS {
+        for weights in ALL.into_iter().filter(|format| ROUNDED.contains(&format.name)) {
+            rounded(&mut cases, &mut random, inputs, weights);
+        }
     }
     cases
 }
@@ -101,6 +112,7 @@ fn linear(cases: &mut Vec<Case>, random: &mut Random, element: Element) {
                 let tolerance = Tolerance::sum(*k, largest);
                 let case = |kernel: &str| {
                     Case::new(format!("{kernel} {element}"), LINEAR, kernel)
+                        .element("A", Element::Scalar(DType::F32))
                         .element("F", element)
                         .param("TILE_M", tile_m)
                         .param("TILE_N", 16)
@@ -117,4 +129,60 @@ fn linear(cases: &mut Vec<Case>, random: &mut Random, element: Element) {
             }
         }
     }
+}
+
+/// Weights of linear layers whose inputs are rounded: in blocks of 32 with and without
+/// offsets, and in blocks of 256.
+const ROUNDED: [&str; 3] = ["q4_1", "q8_0", "q4_k"];
+
+/// The tiles (M, N, K) that models choose, and heights that fill and do not fill them.
+pub(super) const TILES: [([u64; 3], &[u64]); 3] =
+    [([1, 32, 4096], &[1, 3]), ([16, 64, 512], &[5, 16, 17]), ([128, 64, 512], &[5, 128, 130])];
+
+fn rounded(cases: &mut Vec<Case>, random: &mut Random, inputs: &'static Format, weights: &'static Format) {
+    // One block; more than a tile of 512, which the depth ends within; more than one of 4096.
+    let depths: [u64; 3] = if weights.elements == 32 { [32, 576, 4128] } else { [256, 768, 4352] };
+    for (tiles, heights) in TILES {
+        for m in heights {
+            for n in [1, 33, 50, 64] {
+                for k in depths {
+                    // Deep rows are for the tile that is deep.
+                    if k < 4096 || (tiles[0], n) == (1, 50) {
+                        layer(cases, random, (inputs, weights), (*m, n, k), tiles);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn layer(
+    cases: &mut Vec<Case>,
+    random: &mut Random,
+    (inputs, weights): (&'static Format, &'static Format),
+    (m, n, k): (u64, u64, u64),
+    tiles: [u64; 3],
+) {
+    let x = Data::random(Element::Block(inputs), &[m, k], random);
+    let w = Data::random(Element::Block(weights), &[n, k], random);
+    let product = matmul(&x.values, &w.values, (m, n, k), true);
+    let slack = slack(&x.values, &w.values, (m, n, k));
+    let tolerance = Tolerance { absolute: 1e-6, relative: 1e-6 };
+    let case = |kernel: &str| {
+        Case::new(format!("{kernel} {} {}", inputs.name, weights.name), LINEAR, kernel)
+            .element("A", x.element)
+            .element("F", w.element)
+            .param("TILE_M", tiles[0])
+            .param("TILE_N", tiles[1])
+            .param("TILE_K", tiles[2])
+            .input("X", &x)
+            .input("W", &w)
+    };
+    // The two differ in their store alone.
+    if weights.name == "q4_1" {
+        let y = Data::random(Element::Scalar(DType::F32), &[m, n], random);
+        let sums = product.iter().zip(&y.values).map(|(product, y)| product + y).collect();
+        cases.push(case("linear_add").update("Y", &y, sums, tolerance).within(slack.clone()));
+    }
+    cases.push(case("linear").output("Y", &[m, n], product, tolerance).within(slack));
 }

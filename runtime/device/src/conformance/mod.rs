@@ -35,6 +35,7 @@ mod harness;
 mod integer;
 mod linear;
 mod norm;
+mod qkv;
 mod quantize;
 mod reduction;
 mod report;
@@ -76,6 +77,7 @@ pub const FAMILIES: &[Family] = &[
     Family { name: "linear", cases: linear::cases },
     Family { name: "quantize", cases: quantize::cases },
     Family { name: "dot_quantized", cases: dot_quantized::cases },
+    Family { name: "qkv", cases: qkv::cases },
     Family { name: "dot_narrow", cases: dot_narrow::cases },
     Family { name: "norm", cases: norm::cases },
     Family { name: "rope", cases: rope::cases },

@@ -1,10 +1,11 @@
-//! The models' root mean square norm, stored and added.
+//! The models' root mean square norm, stored, stored as blocks, and added.
 
-use phobos_artifact::{DType, Element};
+use phobos_artifact::{DType, Element, format::ACTIVATIONS};
 
 use super::{
     case::{Case, Tolerance},
     data::{Data, Random},
+    quantize::{named, written},
 };
 
 const SOURCE: &str = include_str!("../../../../models/kernels/rmsnorm.ph");
@@ -28,14 +29,17 @@ pub(super) fn cases() -> Vec<Case> {
                     .update("Y", &y, added, Tolerance { absolute: 2e-6, relative: 4e-6 })
                     .scalar("eps", 1e-5f32),
             );
-            cases.push(
-                Case::new("rmsnorm", SOURCE, "rmsnorm")
+            let tolerance = Tolerance { absolute: 1e-6, relative: 4e-6 };
+            let blocks = ACTIVATIONS.map(Element::Block).into_iter().filter(|_| e.is_multiple_of(32));
+            for to in [f32s].into_iter().chain(blocks) {
+                let case = Case::new(named("rmsnorm", to), SOURCE, "rmsnorm")
+                    .element("B", to)
                     .bind("E", e)
                     .input("X", &x)
-                    .input("W", &w)
-                    .output("Y", &[n, e], wanted, Tolerance { absolute: 1e-6, relative: 4e-6 })
-                    .scalar("eps", 1e-5f32),
-            );
+                    .input("W", &w);
+                let case = written(case, ("Y", to), &[n, e], wanted.clone(), tolerance, &[]);
+                cases.push(case.scalar("eps", 1e-5f32));
+            }
         }
     }
     // A row of zeros: eps alone keeps it from dividing by 0.
@@ -43,6 +47,7 @@ pub(super) fn cases() -> Vec<Case> {
     let w = Data::f32(&[33], &[1.0; 33]);
     cases.push(
         Case::new("rmsnorm", SOURCE, "rmsnorm")
+            .element("B", f32s)
             .bind("E", 33)
             .input("X", &x)
             .input("W", &w)

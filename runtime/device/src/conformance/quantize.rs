@@ -120,6 +120,42 @@ fn reference(format: &Format, values: &[f64], k: u64) -> (Vec<f64>, Vec<f64>) {
     (wanted, slack)
 }
 
+/// The name of a case of `kernel` that reads or writes `element`: with the element, where it is
+/// one of activations.
+pub(super) fn named(kernel: &str, element: Element) -> String {
+    match element {
+        Element::Block(format) => format!("{kernel} {}", format.name),
+        Element::Scalar(_) => kernel.to_owned(),
+    }
+}
+
+/// An output of `wanted` whose last operation is `quantize` to `element`: as far off as
+/// `tolerance` and `slack` (none when it is empty) let the operand be, and half a step more
+/// where it is rounded to blocks.
+pub(super) fn written(
+    case: Case,
+    (name, element): (&str, Element),
+    shape: &[u64],
+    wanted: Vec<f64>,
+    tolerance: Tolerance,
+    slack: &[f64],
+) -> Case {
+    let mut slack = slack.to_vec();
+    if let (Element::Block(format), Some(k)) = (element, shape.last()) {
+        slack.resize(wanted.len(), 0.0);
+        // The step is the operand's, which is as far off itself.
+        let errors = wanted
+            .iter()
+            .zip(&slack)
+            .map(|(value, slack)| slack + tolerance.absolute + tolerance.relative * value.abs());
+        let error = errors.fold(0.0, f64::max);
+        let top = f64::from(format.largest_code().unwrap_or(1));
+        let (_, steps) = reference(format, &wanted, *k);
+        slack.iter_mut().zip(steps).for_each(|(slack, step)| *slack += step + error / top);
+    }
+    case.element_output(name, element, shape, wanted, tolerance).within(slack)
+}
+
 fn rounded(cases: &mut Vec<Case>, format: &'static Format, x: &Data) {
     let (name, element) = (format.name, Element::Block(format));
     let k = x.shape[1];

@@ -1,5 +1,5 @@
-//! The models' rotary embedding in place and into the cache, with and without a norm of each
-//! head before it, and the store of values.
+//! The models' rotary embedding of queries in place and of keys into their cache, with and
+//! without a norm of each head before it; values go into their cache as they are.
 
 use phobos_artifact::{DType, Element};
 
@@ -16,108 +16,118 @@ const F32: Element = Element::Scalar(DType::F32);
 const POSITIONS: u64 = 40;
 /// Rows that the cache has.
 const ROWS: u64 = 37;
+/// Caches, and how far rounding to their element takes a value.
+const CACHES: [(DType, f64); 2] = [(DType::F32, 0.0), (DType::F16, 1e-3)];
 
-/// (N, heads, R, pos): R is half a head.
-const SHAPES: [(u64, u64, u64, u64); 7] = [
-    (1, 1, 1, 0),
-    (1, 3, 16, 5),
-    (3, 2, 17, 0),
-    (17, 1, 33, 20),
-    (1, 9, 32, 36),
-    (5, 2, 31, 7),
-    (2, 3, 32, 1),
+/// N rows from position `pos` on, of H query heads and G key heads, of R pairs each.
+#[derive(Clone, Copy)]
+struct Shape {
+    n: u64,
+    heads: u64,
+    groups: u64,
+    r: u64,
+    pos: u64,
+}
+
+/// (N, H, G, R, pos): as many keys as queries, and fewer; in the last the cache ends before
+/// the rows do.
+const SHAPES: [(u64, u64, u64, u64, u64); 8] = [
+    (1, 1, 1, 1, 0),
+    (1, 3, 3, 16, 5),
+    (3, 2, 1, 17, 0),
+    (17, 4, 2, 33, 20),
+    (1, 9, 3, 32, 36),
+    (5, 2, 2, 31, 7),
+    (2, 3, 1, 32, 1),
+    (3, 4, 2, 16, 36),
 ];
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     let mut random = Random::new(9);
-    for shape in SHAPES {
-        let (n, heads, r, pos) = shape;
-        let x = Data::random(F32, &[n, heads, r, 2], &mut random);
-        let (cos, sin) = tables(r);
-        let rotated = rotate(&x.values, &cos.values, &sin.values, shape);
-        let tolerance = Tolerance { absolute: 3e-7, relative: 3e-7 };
-        cases.push(
-            Case::new("rope", SOURCE, "rope")
-                .bind("R", r)
-                .update("X", &x, rotated.clone(), tolerance)
-                .input("Cos", &cos)
-                .input("Sin", &sin)
-                .scalar("pos", pos as i32),
-        );
-        for (dtype, step) in [(DType::F32, 0.0), (DType::F16, 1e-3)] {
-            let cache = Data::random(Element::Scalar(dtype), &[ROWS, heads, r, 2], &mut random);
-            let wanted = placed(&cache, &rotated, (heads * r * 2 * pos) as usize);
-            cases.push(
-                Case::new(format!("rope_store {dtype}"), SOURCE, "rope_store")
-                    .element("T", Element::Scalar(dtype))
-                    .bind("R", r)
-                    .input("X", &x)
-                    .input("Cos", &cos)
-                    .input("Sin", &sin)
-                    .update("Cache", &cache, wanted, Tolerance { relative: step, ..tolerance })
-                    .scalar("pos", pos as i32),
-            );
-            let e = heads * r * 2;
-            let flat = |data: &Data, rows: u64| Data { shape: vec![rows, e], ..data.clone() };
-            let rounded = Data::new(dtype, &[n, e], &x.values).values;
-            cases.push(
-                Case::new(format!("store {dtype}"), SOURCE, "store")
-                    .element("T", Element::Scalar(dtype))
-                    .bind("E", e)
-                    .input("X", &flat(&x, n))
-                    .update(
-                        "Cache",
-                        &flat(&cache, ROWS),
-                        placed(&cache, &rounded, (e * pos) as usize),
-                        Tolerance::EXACT,
-                    )
-                    .scalar("pos", pos as i32),
-            );
+    for (n, heads, groups, r, pos) in SHAPES {
+        let shape = Shape { n, heads, groups, r, pos };
+        for cache in CACHES {
+            cases.push(rope(&mut random, shape, cache));
+            cases.push(norm_rope(&mut random, shape, cache));
         }
-        cases.extend(norm_rope(&mut random, shape));
     }
     cases
 }
 
-fn norm_rope(random: &mut Random, shape: (u64, u64, u64, u64)) -> Vec<Case> {
-    let (n, heads, r, pos) = shape;
-    let eps = 1e-5f32;
-    let x = Data::random(F32, &[n, heads, 2, r], random);
-    let w = Data::random(F32, &[2, r], random);
+/// The heads of each row as a kernel splits them: `[r, 2]`, or `[2, r]`.
+fn heads(random: &mut Random, shape: Shape, split: [u64; 2]) -> (Data, Data) {
+    let mut of = |heads| Data::random(F32, &[shape.n, heads, split[0], split[1]], random);
+    (of(shape.heads), of(shape.groups))
+}
+
+/// The arguments that both kernels have: Q in place, and caches in which no other row is
+/// changed.
+fn outputs(
+    case: Case,
+    random: &mut Random,
+    shape: Shape,
+    (dtype, step): (DType, f64),
+    (q, queries, keys): (&Data, Vec<f64>, &[f64]),
+    tolerance: Tolerance,
+) -> Case {
+    let Shape { n, groups, r, pos, .. } = shape;
+    // D need not be 2 R.
+    let d = 2 * r + r % 2;
+    let value = Data::random(F32, &[n, groups, d], random);
+    let rounded = Data::new(dtype, &value.shape, &value.values).values;
+    let split = &q.shape[2..];
+    let mut cache =
+        |split: &[u64]| Data::random(Element::Scalar(dtype), &[&[groups, ROWS], split].concat(), random);
+    let (key_cache, value_cache) = (cache(split), cache(&[d]));
+    let stored = placed(&key_cache, keys, shape);
+    let kept = placed(&value_cache, &rounded, shape);
     let (cos, sin) = tables(r);
+    case.element("T", Element::Scalar(dtype))
+        .bind("R", r)
+        .bind("D", d)
+        .input("Value", &value)
+        .input("Cos", &cos)
+        .input("Sin", &sin)
+        .scalar("pos", pos as i32)
+        .update("Q", q, queries, tolerance)
+        .update("Keys", &key_cache, stored, Tolerance { relative: tolerance.relative.max(step), ..tolerance })
+        .update("Values", &value_cache, kept, Tolerance::EXACT)
+}
+
+fn rope(random: &mut Random, shape: Shape, cache: (DType, f64)) -> Case {
+    let (q, key) = heads(random, shape, [shape.r, 2]);
+    let (queries, keys) = (rotate(&q.values, shape.heads, shape), rotate(&key.values, shape.groups, shape));
+    let case = Case::new(format!("rope {}", cache.0), SOURCE, "rope").input("Key", &key);
+    let tolerance = Tolerance { absolute: 3e-7, relative: 3e-7 };
+    outputs(case, random, shape, cache, (&q, queries, &keys), tolerance)
+}
+
+fn norm_rope(random: &mut Random, shape: Shape, cache: (DType, f64)) -> Case {
+    let eps = 1e-5f32;
+    let (q, key) = heads(random, shape, [2, shape.r]);
+    let (wq, wk) = (Data::random(F32, &[2, shape.r], random), Data::random(F32, &[2, shape.r], random));
     // Pairs (i, R + i) brought together, turned, and brought back.
-    let half = r as usize;
-    let normed = norm::reference(&x.values, &w.values, f64::from(eps));
-    let paired: Vec<f64> = normed
-        .chunks(half * 2)
-        .flat_map(|head| (0..half).flat_map(move |i| [head[i], head[half + i]]))
-        .collect();
-    let turned: Vec<f64> = rotate(&paired, &cos.values, &sin.values, shape)
-        .chunks(half * 2)
-        .flat_map(|head| (0..half * 2).map(move |i| head[i % half * 2 + i / half]))
-        .collect();
-    let tolerance = Tolerance { absolute: 3e-6, relative: 4e-6 };
-    let arguments = |case: Case| {
-        case.bind("R", r)
-            .input("W", &w)
-            .input("Cos", &cos)
-            .input("Sin", &sin)
-            .scalar("pos", pos as i32)
-            .scalar("eps", eps)
+    let half = shape.r as usize;
+    let turned = |x: &Data, w: &Data, heads: u64| -> Vec<f64> {
+        let normed = norm::reference(&x.values, &w.values, f64::from(eps));
+        let paired: Vec<f64> = normed
+            .chunks(half * 2)
+            .flat_map(|head| (0..half).flat_map(move |i| [head[i], head[half + i]]))
+            .collect();
+        rotate(&paired, heads, shape)
+            .chunks(half * 2)
+            .flat_map(|head| (0..half * 2).map(move |i| head[i % half * 2 + i / half]))
+            .collect()
     };
-    let in_place = Case::new("norm_rope", NORM_ROPE, "norm_rope").update("X", &x, turned.clone(), tolerance);
-    let mut cases = vec![arguments(in_place)];
-    for (dtype, step) in [(DType::F32, 4e-6), (DType::F16, 1e-3)] {
-        let cache = Data::random(Element::Scalar(dtype), &[ROWS, heads, 2, r], random);
-        let wanted = placed(&cache, &turned, (heads * r * 2 * pos) as usize);
-        let stored = Case::new(format!("norm_rope_store {dtype}"), NORM_ROPE, "norm_rope_store")
-            .element("T", Element::Scalar(dtype))
-            .input("X", &x)
-            .update("Cache", &cache, wanted, Tolerance { relative: step, ..tolerance });
-        cases.push(arguments(stored));
-    }
-    cases
+    let (queries, keys) = (turned(&q, &wq, shape.heads), turned(&key, &wk, shape.groups));
+    let case = Case::new(format!("norm_rope {}", cache.0), NORM_ROPE, "norm_rope")
+        .input("Key", &key)
+        .input("Wq", &wq)
+        .input("Wk", &wk)
+        .scalar("eps", eps);
+    let tolerance = Tolerance { absolute: 3e-6, relative: 4e-6 };
+    outputs(case, random, shape, cache, (&q, queries, &keys), tolerance)
 }
 
 /// cos and sin of `position / 10000^(i / r)`, a row per position.
@@ -132,8 +142,9 @@ fn tables(r: u64) -> (Data, Data) {
     (table(f64::cos), table(f64::sin))
 }
 
-/// Pairs (2i, 2i + 1) turned by the angle of their row's position.
-fn rotate(x: &[f64], cos: &[f64], sin: &[f64], (_, heads, r, pos): (u64, u64, u64, u64)) -> Vec<f64> {
+/// Pairs (2i, 2i + 1) of `heads` heads turned by the angle of their row's position.
+fn rotate(x: &[f64], heads: u64, Shape { r, pos, .. }: Shape) -> Vec<f64> {
+    let (cos, sin) = tables(r);
     let (heads, r) = (heads as usize, r as usize);
     x.as_chunks::<2>()
         .0
@@ -141,17 +152,23 @@ fn rotate(x: &[f64], cos: &[f64], sin: &[f64], (_, heads, r, pos): (u64, u64, u6
         .enumerate()
         .flat_map(|(at, [a, b])| {
             let row = at / (heads * r) + pos as usize;
-            let (c, s) = (cos[row * r + at % r], sin[row * r + at % r]);
+            let (c, s) = (cos.values[row * r + at % r], sin.values[row * r + at % r]);
             [a * c - b * s, a * s + b * c]
         })
         .collect()
 }
 
-/// The cache with `values` from element `start` on; what lies past its end is dropped.
-fn placed(cache: &Data, values: &[f64], start: usize) -> Vec<f64> {
+/// The cache [G, S, ...] with the rows `values` [N, G, ...] at positions `pos` on; what lies past
+/// its end is dropped.
+fn placed(cache: &Data, values: &[f64], Shape { groups, pos, .. }: Shape) -> Vec<f64> {
     let mut all = cache.values.clone();
-    for (slot, value) in all.iter_mut().skip(start).zip(values) {
-        *slot = *value;
+    let row = all.len() / (groups * ROWS) as usize;
+    for (at, value) in values.chunks(row).enumerate() {
+        let (position, group) = (at / groups as usize + pos as usize, at % groups as usize);
+        if position < ROWS as usize {
+            let start = (group * ROWS as usize + position) * row;
+            all[start..start + row].copy_from_slice(value);
+        }
     }
     all
 }
@@ -163,8 +180,8 @@ mod tests {
     #[test]
     fn a_quarter_turn() {
         // One head, R = 1: position 1 turns (1, 0) by one radian.
-        let (cos, sin) = tables(1);
-        let turned = rotate(&[1.0, 0.0], &cos.values, &sin.values, (1, 1, 1, 1));
+        let shape = Shape { n: 1, heads: 1, groups: 1, r: 1, pos: 1 };
+        let turned = rotate(&[1.0, 0.0], 1, shape);
         assert!((turned[0] - 1f64.cos()).abs() < 1e-7 && (turned[1] - 1f64.sin()).abs() < 1e-7);
     }
 }

@@ -419,13 +419,27 @@ const IN_C: &[(&str, &str)] = &[
     ),
     (
         "rope",
-        "float *x = P(0); const float *c = P(1), *s = P(2); i64 pos = (int)args[3];
-         i64 h = args[4], n = args[5], r = args[7];
+        "float *q = P(0), *keys = P(5), *values = P(6);
+         const float *key = P(1), *value = P(2), *c = P(3), *s = P(4);
+         i64 pos = (int)args[7], d = args[8], g = args[9], h = args[10], n = args[11];
+         i64 r = args[13], rows = args[14];
          for (i64 i = 0; i < n * h * r; i++) {
            i64 at = (i / (h * r) + pos) * r + i % r;
-           float a = x[2 * i], b = x[2 * i + 1];
-           x[2 * i] = a * c[at] - b * s[at];
-           x[2 * i + 1] = a * s[at] + b * c[at];
+           float a = q[2 * i], b = q[2 * i + 1];
+           q[2 * i] = a * c[at] - b * s[at];
+           q[2 * i + 1] = a * s[at] + b * c[at];
+         }
+         for (i64 i = 0; i < n * g * r; i++) {
+           i64 row = i / (g * r) + pos, at = row * r + i % r;
+           float a = key[2 * i], b = key[2 * i + 1];
+           if (row >= rows) continue;
+           float *to = keys + 2 * ((i / r % g * rows + row) * r + i % r);
+           to[0] = a * c[at] - b * s[at];
+           to[1] = a * s[at] + b * c[at];
+         }
+         for (i64 i = 0; i < n * g * d; i++) {
+           i64 row = i / (g * d) + pos;
+           if (row < rows) values[(i / d % g * rows + row) * d + i % d] = value[i];
          }",
     ),
 ];
@@ -449,7 +463,7 @@ void phobos_entry(const u64 *args, const i64 *pid, u8 *scratch) {{ {body} }}"
         artifact.images = vec![Image { kind: ImageKind::SharedObject, bytes }];
         Ok(artifact)
     };
-    let models = ["linear f32", "embed f32", "embed outside f32", "rmsnorm", "rmsnorm_add", "rope"];
+    let models = ["linear f32", "embed f32", "embed outside f32", "rmsnorm", "rmsnorm_add", "rope f32"];
     let ops = [&["saxpy_fp32", "gemm"], &models[..]].concat();
     let report = run(&device, &compile, &|op| ops.contains(&op));
     assert!(report.failures.is_empty() && report.skipped == 0, "{report}");
