@@ -353,9 +353,9 @@ impl NormRope {
 
 /// Parts of the positions that one row of a long text is cut into: enough programs for the
 /// threads of a large machine, even with few heads.
-const PARTS: u64 = 8;
+const PARTS: u64 = 4;
 /// Positions seen from which one row is cut: shorter texts are done before it pays.
-const LONG: i32 = 512;
+const LONG: i32 = 1024;
 
 /// What the parts of a row leave: sums, and for each head the largest score and the sum of
 /// weights.

@@ -97,8 +97,9 @@ fn smollm2_logits(activations: Activations) {
     }
 }
 
-/// Rounding activations costs little: with 16 bits next to nothing, with 8 bits what llama.cpp
-/// loses. Limits are on the mean square error of all logits over their mean square.
+/// Rounding activations costs little: with 16 bits next to nothing (2e-8 when this was written),
+/// with 8 bits about what llama.cpp loses (6e-4). Limits are on the mean square error of all
+/// logits over their mean square.
 #[test]
 fn rounded_activations_stay_close_to_exact_ones() {
     let Some(file) = smollm2_model() else { return };
@@ -112,14 +113,9 @@ fn rounded_activations_stay_close_to_exact_ones() {
     let run = |activations, chunk, tokens: &[u32]| {
         widen(on(activations, chunk).sequence().unwrap().forward(tokens, Logits::All).unwrap())
     };
-    for (chunk, count, limit) in [(1, 24, 1e-6), (20, 40, 2e-2), (64, 40, 2e-2), (64, 60, 2e-2)] {
+    for (chunk, count, limit) in [(1, 24, 1e-7), (20, 40, 1e-3), (64, 60, 1e-3)] {
         let tokens = &tokens[..count];
         let (exact, rounded) = (run(Activations::F32, chunk, tokens), run(Activations::Q8, chunk, tokens));
-        let v = exact.len() / tokens.len();
-        let each: Vec<f64> = (0..tokens.len())
-            .map(|i| nmse(rounded[i * v..][..v].to_vec(), exact[i * v..][..v].to_vec()))
-            .collect();
-        eprintln!("{each:.5?}");
         let nmse = nmse(rounded, exact);
         eprintln!("{count} tokens in chunks of {chunk}: NMSE {nmse:e}");
         assert!(nmse < limit, "{count} tokens in chunks of {chunk}: NMSE {nmse:e}");

@@ -18,7 +18,7 @@ use super::{
     dot::Dot,
     dot_blocks::{Run, runs},
     emit::Size,
-    format::Blocks,
+    format::{Blocks, Place},
     integer::{CodeRange, Sum, code_range},
     source::{Chunk, Kind},
 };
@@ -47,6 +47,15 @@ impl Activations<'_> {
     fn code_bytes(&self) -> i64 {
         if self.short() { 2 } else { 1 }
     }
+}
+
+/// A dot that integers can do.
+pub(super) struct Product<'a, 'c> {
+    pub dot: &'a Dot<'c>,
+    pub weights: &'a Blocks<'c>,
+    pub x: Activations<'c>,
+    /// Of the weights' codes.
+    pub range: CodeRange,
 }
 
 /// A run of 16 or 32 elements and where it is in a block of activations.
@@ -92,6 +101,7 @@ impl<'c> Lowering<'c> {
             return Ok(false);
         };
         let x = self.activations(op, dot, &x, &weights)?;
+        let product = Product { dot, weights: &weights, x, range };
         let instruction =
             if x.short() { self.target.integer.of_shorts() } else { self.target.integer.of_bytes(range) };
         if dot.shape[0] <= MAX_STREAMED_ROWS || x.short() {
@@ -108,7 +118,7 @@ impl<'c> Lowering<'c> {
                     self.target.lanes
                 ),
             );
-            self.dot_integer_rows(dot, &weights, x, range)?;
+            self.dot_integer_rows(&product)?;
         } else {
             let (rows, vectors) = self.target.integer_tile;
             self.remark(
@@ -119,7 +129,7 @@ impl<'c> Lowering<'c> {
                     vectors * self.target.lanes
                 ),
             );
-            self.dot_integer_panels(dot, &weights, x, range)?;
+            self.dot_integer_panels(&product)?;
         }
         Ok(true)
     }
@@ -219,20 +229,15 @@ impl<'c> Lowering<'c> {
     }
 
     /// Few rows: each group of interleaved rows of weights is streamed once.
-    fn dot_integer_rows(
-        &mut self,
-        dot: &Dot<'c>,
-        weights: &Blocks<'c>,
-        x: Activations<'c>,
-        range: CodeRange,
-    ) -> Result<(), PassError> {
+    fn dot_integer_rows(&mut self, product: &Product<'_, 'c>) -> Result<(), PassError> {
+        let Product { dot, x, .. } = *product;
         let rows = (dot.shape[0] as usize).min(MAX_STREAMED_ROWS as usize);
         let width = self.target.lanes;
         // Without valid rows there is nothing to read.
         self.for_loop(Size::Const(0), dot.m, rows as i64, &[], |lowering, row, _| {
             let starts = lowering.activation_rows(dot, x, row, rows)?;
             lowering.for_loop(Size::Const(0), dot.n, width as i64, &[], |lowering, first, _| {
-                let totals = lowering.integer_totals(dot, weights, x, range, &starts, first)?;
+                let totals = lowering.integer_totals(product, &starts, first)?;
                 let left = lowering.b.binary("arith.subi", lowering.value(dot.n)?, lowering.value(first)?)?;
                 let mask = lowering.mask_below(left, width)?;
                 for (number, total) in totals.into_iter().enumerate() {
@@ -276,13 +281,11 @@ impl<'c> Lowering<'c> {
     /// activations.
     fn integer_totals(
         &mut self,
-        dot: &Dot<'c>,
-        weights: &Blocks<'c>,
-        x: Activations<'c>,
-        range: CodeRange,
+        product: &Product<'_, 'c>,
         starts: &[Val<'c>],
         first: Size<'c>,
     ) -> Result<Vec<Val<'c>>, PassError> {
+        let Product { dot, weights, x, .. } = *product;
         let format = weights.format;
         let width = self.target.lanes;
         let zero = self.b.constant(self.b.vector(width, dot.element), 0.0)?;
@@ -308,8 +311,8 @@ impl<'c> Lowering<'c> {
                         lowering.byte_offset(*first, Size::Const((at.block * x.format.bytes) as i64))
                     })
                     .collect::<Result<Vec<_>, _>>()?;
-                let sums = lowering.run_sums(format, run, &mut place, x, range, &blocks)?;
-                lowering.scale_run(format, affine, &mut place, range, (&blocks, &sums), &at, &mut totals)?;
+                let sums = lowering.run_sums(product, run, &mut place, &blocks)?;
+                lowering.scale_run(product, affine, &mut place, (&blocks, &sums, at.sum), &mut totals)?;
             }
             Ok(totals)
         })
@@ -318,13 +321,13 @@ impl<'c> Lowering<'c> {
     /// The sum of a run's integer products for each row of activations.
     fn run_sums(
         &mut self,
-        format: &'static Format,
+        product: &Product<'_, 'c>,
         run: &Run,
-        place: &mut super::format::Place<'c>,
-        x: Activations<'c>,
-        range: CodeRange,
+        place: &mut Place<'c>,
         blocks: &[Val<'c>],
     ) -> Result<Vec<Val<'c>>, PassError> {
+        let Product { weights, x, range, .. } = *product;
+        let format = weights.format;
         let width = self.target.lanes;
         let chains = if blocks.len() == 1 { CHAINS } else { 1 };
         let mut sums = vec![Sum::default(); blocks.len() * chains];
@@ -361,18 +364,17 @@ impl<'c> Lowering<'c> {
             .collect()
     }
 
-    /// Adds a run, scaled and offset, to the totals.
-    #[allow(clippy::too_many_arguments)]
+    /// Adds a run, scaled and offset, to the totals: for each row its block of activations and
+    /// its sum of products; `at` is where the block has the sum of its codes.
     fn scale_run(
         &mut self,
-        format: &Format,
+        product: &Product<'_, 'c>,
         affine: Affine,
-        place: &mut super::format::Place<'c>,
-        range: CodeRange,
-        (blocks, sums): (&[Val<'c>], &[Val<'c>]),
-        at: &RunPlace,
+        place: &mut Place<'c>,
+        (blocks, sums, at): (&[Val<'c>], &[Val<'c>], usize),
         totals: &mut [Val<'c>],
     ) -> Result<(), PassError> {
+        let (format, range) = (product.weights.format, product.range);
         let scale = self.decode_expr(format, affine.scale, place, 0)?;
         let offset = match affine.offset {
             Some(offset) => Some(self.decode_expr(format, offset, place, 0)?),
@@ -383,7 +385,7 @@ impl<'c> Lowering<'c> {
             let sum = self.to_float(*sum)?;
             let mut product = self.b.binary("arith.mulf", sum, d)?;
             if range.bias != 0 {
-                let x = self.activation_header(*block, at.sum)?;
+                let x = self.activation_header(*block, at)?;
                 let bias =
                     self.b.constant(self.b.vector(self.target.lanes, self.b.f32()), -(range.bias as f64))?;
                 // One rounding: the product of the sum is large beside the result.
@@ -392,7 +394,7 @@ impl<'c> Lowering<'c> {
             }
             *total = self.multiply_add(scale, product, *total)?;
             if let Some(offset) = offset {
-                let x = self.activation_header(*block, at.sum)?;
+                let x = self.activation_header(*block, at)?;
                 *total = self.multiply_add(offset, x, *total)?;
             }
         }

@@ -6,17 +6,15 @@
 //! other: eight words of four biased codes, then the scale of each run, then its offset
 //! with the bias in it (`offset - bias * scale`), if there is one.
 
-use phobos_artifact::format::{Format, activation::SCALE};
+use phobos_artifact::format::activation::SCALE;
 use phobos_dialect::{PassError, Val};
 
 use super::{
     Lowering,
-    dot::Dot,
     dot_blocks::{Run, runs},
-    dot_integer::{Activations, RunPlace},
+    dot_integer::{Product, RunPlace},
     emit::Size,
-    format::Blocks,
-    integer::{CodeRange, Sum},
+    integer::Sum,
     source::Chunk,
 };
 
@@ -58,13 +56,8 @@ impl Panel<'_> {
 }
 
 impl<'c> Lowering<'c> {
-    pub(super) fn dot_integer_panels(
-        &mut self,
-        dot: &Dot<'c>,
-        weights: &Blocks<'c>,
-        x: Activations<'c>,
-        range: CodeRange,
-    ) -> Result<(), PassError> {
+    pub(super) fn dot_integer_panels(&mut self, product: &Product<'_, 'c>) -> Result<(), PassError> {
+        let Product { dot, weights, x, range } = *product;
         let format = weights.format;
         let all = runs(format);
         let (_, vectors) = self.target.integer_tile;
@@ -83,8 +76,8 @@ impl<'c> Lowering<'c> {
         let columns = (panel.vectors * lanes) as i64;
         let panel = &panel;
         self.for_loop(Size::Const(0), dot.n, columns, &[], |lowering, first, _| {
-            lowering.pack_codes(dot, weights, range, first, panel, &all)?;
-            lowering.panel_rows(dot, format, x, range, first, panel)?;
+            lowering.pack_codes(product, first, panel, &all)?;
+            lowering.panel_rows(product, first, panel)?;
             Ok(Vec::new())
         })?;
         Ok(())
@@ -94,13 +87,12 @@ impl<'c> Lowering<'c> {
     /// vector is repeated.
     fn pack_codes(
         &mut self,
-        dot: &Dot<'c>,
-        weights: &Blocks<'c>,
-        range: CodeRange,
+        product: &Product<'_, 'c>,
         first: Size<'c>,
         panel: &Panel<'c>,
         all: &[Run],
     ) -> Result<(), PassError> {
+        let Product { dot, weights, range, .. } = *product;
         let format = weights.format;
         let width = panel.lanes as i64;
         let last = self.b.binary("arith.subi", self.value(dot.n)?, self.b.i64(1)?)?;
@@ -155,13 +147,11 @@ impl<'c> Lowering<'c> {
     /// and by one.
     fn panel_rows(
         &mut self,
-        dot: &Dot<'c>,
-        format: &'static Format,
-        x: Activations<'c>,
-        range: CodeRange,
+        product: &Product<'_, 'c>,
         first: Size<'c>,
         panel: &Panel<'c>,
     ) -> Result<(), PassError> {
+        let dot = product.dot;
         let full = self.target.integer_tile.0;
         let mut done = Size::Const(0);
         for rows in [full, 4, 1] {
@@ -174,7 +164,7 @@ impl<'c> Lowering<'c> {
             };
             let whole = self.add(done, self.round_down(left, rows as i64)?)?;
             self.for_loop(done, whole, rows as i64, &[], |lowering, row, _| {
-                lowering.integer_tile(dot, format, x, range, (row, rows as usize), first, panel)?;
+                lowering.integer_tile(product, (row, rows), first, panel)?;
                 Ok(Vec::new())
             })?;
             done = whole;
@@ -186,17 +176,15 @@ impl<'c> Lowering<'c> {
     }
 
     /// Some rows of the left side with a panel, summed in registers over the depth.
-    #[allow(clippy::too_many_arguments)]
     fn integer_tile(
         &mut self,
-        dot: &Dot<'c>,
-        format: &'static Format,
-        x: Activations<'c>,
-        range: CodeRange,
+        product: &Product<'_, 'c>,
         (row, rows): (Size<'c>, usize),
         first: Size<'c>,
         panel: &Panel<'c>,
     ) -> Result<(), PassError> {
+        let Product { dot, weights, x, .. } = *product;
+        let format = weights.format;
         let width = self.target.lanes;
         let mut starts = Vec::new();
         for number in 0..rows {
@@ -227,7 +215,7 @@ impl<'c> Lowering<'c> {
                 .iter()
                 .map(|start| lowering.byte_offset(*start, bytes))
                 .collect::<Result<Vec<_>, _>>()?;
-            lowering.tile_block(x, range, panel, weights, &blocks, totals)
+            lowering.tile_block(product, panel, weights, &blocks, totals)
         })?;
         for (place, total) in places.iter().zip(totals) {
             let total = self.narrow(total, dot.out.element)?;
@@ -239,13 +227,13 @@ impl<'c> Lowering<'c> {
     /// 32 elements of depth: a total for each row and vector.
     fn tile_block(
         &mut self,
-        x: Activations<'c>,
-        range: CodeRange,
+        product: &Product<'_, 'c>,
         panel: &Panel<'c>,
         weights: Val<'c>,
         blocks: &[Val<'c>],
         totals: &[Val<'c>],
     ) -> Result<Vec<Val<'c>>, PassError> {
+        let Product { x, range, .. } = *product;
         let width = self.target.lanes;
         let words = self.b.vector(width, self.b.int(32));
         let floats = self.b.vector(width, self.b.f32());
