@@ -81,7 +81,7 @@ impl HostLevel {
         match self {
             HostLevel::V2 | HostLevel::V3 => "",
             HostLevel::V4 => "-prefer-256-bit",
-            HostLevel::V4Vnni => "-prefer-256-bit,+avx512vnni",
+            HostLevel::V4Vnni => "-prefer-256-bit,+avx512vnni,+fast-dpwssd",
         }
     }
 
