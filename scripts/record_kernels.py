@@ -68,8 +68,18 @@ def recipes(manifest):
     return sum(1 for path in manifest.glob("*.json")) if manifest.is_dir() else 0
 
 
+def precisions(parsed):
+    """Kernels differ by the precision of activations: both are recorded, unless one is asked for."""
+    asked = any(word == "--act" or word.startswith("--act=") for word in parsed.further)
+    return [[]] if asked else [["--act", "f32"], ["--act", "q8"]]
+
+
 def record(parsed, file):
-    command = [parsed.bench, "--gguf", file, "--repeat", "1"]
+    return all([record_in(parsed, file, precision) for precision in precisions(parsed)])
+
+
+def record_in(parsed, file, precision):
+    command = [parsed.bench, "--gguf", file, "--repeat", "1", *precision]
     command += ["--prompt-tokens", str(parsed.prompt_tokens), "--gen-tokens", str(parsed.gen_tokens)]
     environment = {**os.environ, "PHOBOS_KERNEL_MANIFEST": str(parsed.out.absolute())}
     before = recipes(parsed.out)
@@ -79,7 +89,7 @@ def record(parsed, file):
     if status != 0:
         print(f"error: {file}: phobos-bench failed with status {status}; {new} new kernels", file=sys.stderr)
         return False
-    print(f"{file}: {new} new kernels")
+    print(" ".join([f"{file}: {new} new kernels", *precision]))
     return True
 
 

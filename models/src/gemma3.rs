@@ -286,6 +286,10 @@ impl Architecture for Gemma3File {
         self.roles.roles()
     }
 
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     fn load(
         &self,
         file: &GgufFile,

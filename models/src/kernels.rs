@@ -55,6 +55,14 @@ impl Rows {
         }
     }
 
+    /// A class whose inputs are in `element`, when they are rounded.
+    fn writing(element: Element) -> Rows {
+        match element == Precision::Rounded.element(Rows::One) {
+            true => Rows::One,
+            false => Rows::Many,
+        }
+    }
+
     /// `TILE_M` of the linear kernels.
     fn linear_tile(self) -> u64 {
         match self {
@@ -279,37 +287,42 @@ pub fn weight_elements() -> impl Iterator<Item = Element> {
 }
 
 impl Role {
-    /// This kernel for weights in `element`; `None` when it takes no weight matrix, or
-    /// when a row of its table is no whole number of blocks.
-    pub fn with_weight(self, element: Element) -> Option<Role> {
-        // Scalars have no integers to multiply with.
-        let with = |from: Element| if matches!(element, Element::Block(_)) { from } else { F32 };
-        match self {
+    /// This kernel in a file of the same shape whose weights are all in `element`; `None` when a
+    /// row of its table is no whole number of blocks.
+    pub fn with_weights(self, element: Element, settings: &Settings) -> Option<Role> {
+        let input = |width: u64, rows: Rows| Precision::of(settings, width, &[element]).element(rows);
+        // Rows of weights of a block format are whole blocks, and so are their inputs.
+        let whole = |rows: Rows| input(32, rows);
+        Some(match self {
             Role::Embed { width, .. } => {
-                let whole = width.is_multiple_of(element.block_elements() as u64);
-                whole.then_some(Role::Embed { table: element, width })
+                let blocks = width.is_multiple_of(element.block_elements() as u64);
+                return blocks.then_some(Role::Embed { table: element, width });
             }
-            Role::Linear { from, rows, .. } => Some(Role::Linear { from: with(from), weight: element, rows }),
-            Role::LinearAdd { from, rows, .. } => {
-                Some(Role::LinearAdd { from: with(from), weight: element, rows })
+            Role::RmsNorm { width, to } => Role::RmsNorm { width, to: input(width, Rows::writing(to)) },
+            Role::Linear { rows, .. } => Role::Linear { from: whole(rows), weight: element, rows },
+            Role::LinearAdd { rows, .. } => Role::LinearAdd { from: whole(rows), weight: element, rows },
+            Role::Qkv { rows, .. } => Role::Qkv { from: whole(rows), weights: [element; 3], rows },
+            Role::Attention { head, cache, .. } => {
+                Role::Attention { head, cache, to: input(head, Rows::Many) }
             }
-            Role::Qkv { from, rows, .. } => Some(Role::Qkv { from: with(from), weights: [element; 3], rows }),
-            Role::SwiGlu { from, to, rows, .. } => {
-                Some(Role::SwiGlu { from: with(from), to: with(to), gate: element, up: element, rows })
+            Role::AttentionOne { head, group, cache, .. } => {
+                Role::AttentionOne { head, group, cache, to: input(head, Rows::One) }
             }
-            Role::GeGlu { from, to, rows, .. } => {
-                Some(Role::GeGlu { from: with(from), to: with(to), gate: element, up: element, rows })
+            Role::AttentionJoin { head, group, .. } => {
+                Role::AttentionJoin { head, group, to: input(head, Rows::One) }
             }
-            Role::RmsNorm { .. }
-            | Role::RmsNormAdd { .. }
+            Role::SwiGlu { rows, .. } => {
+                Role::SwiGlu { from: whole(rows), to: whole(rows), gate: element, up: element, rows }
+            }
+            Role::GeGlu { rows, .. } => {
+                Role::GeGlu { from: whole(rows), to: whole(rows), gate: element, up: element, rows }
+            }
+            Role::RmsNormAdd { .. }
             | Role::Rope { .. }
             | Role::NormRope { .. }
-            | Role::Attention { .. }
-            | Role::AttentionOne { .. }
             | Role::AttentionPart { .. }
-            | Role::AttentionJoin { .. }
-            | Role::Softcap => None,
-        }
+            | Role::Softcap => self,
+        })
     }
 
     /// The request that compiles this kernel for `chip`.
@@ -576,32 +589,33 @@ mod tests {
     }
 
     #[test]
-    fn other_weights_change_the_element_alone() {
+    fn other_weights_change_elements_alone() {
         let q8_0: Element = "q8_0".parse().unwrap();
+        let f16 = Element::Scalar(DType::F16);
+        let settings = Settings { activations: Activations::Q8, ..Settings::default() };
         for role in every_role() {
-            let Some(other) = role.with_weight(q8_0) else {
-                assert!(!format!("{role}").contains("q4_1"), "{role} takes weights");
-                continue;
-            };
-            let (from, to) = (role.request(Chip::Sm(75)), other.request(Chip::Sm(75)));
-            for (name, element) in &to.elements {
-                let weight = !["A", "B", "T"].contains(&name.as_str());
-                let expected = if weight { q8_0 } else { from.elements[name] };
-                assert_eq!(*element, expected, "{role}: {name}");
+            let (from, to) = (role.request(Chip::Sm(75)), role.with_weights(q8_0, &settings).unwrap());
+            let to = to.request(Chip::Sm(75));
+            for (name, element) in
+                to.elements.iter().filter(|(name, _)| ["F", "G", "H"].contains(&name.as_str()))
+            {
+                assert_eq!(*element, q8_0, "{role}: {name}");
             }
             assert!(to.elements.keys().eq(from.elements.keys()), "{role}");
             assert_eq!(CompileRequest { elements: from.elements, ..to }, role.request(Chip::Sm(75)));
         }
-        // Scalars are multiplied with f32.
-        let rounded =
-            Role::Linear { from: Precision::Rounded.element(Rows::Many), weight: q4_1(), rows: Rows::Many };
-        let f16 = Element::Scalar(DType::F16);
+        // Scalars are multiplied with f32, blocks with blocks.
         let exact = Role::Linear { from: F32, weight: f16, rows: Rows::Many };
-        assert_eq!(rounded.with_weight(f16), Some(exact));
+        let from = Precision::Rounded.element(Rows::Many);
+        let rounded = Role::Linear { from, weight: q8_0, rows: Rows::Many };
+        assert_eq!(rounded.with_weights(f16, &settings), Some(exact));
+        assert_eq!(exact.with_weights(q8_0, &settings), Some(rounded));
+        let exact_blocks = Role::Linear { from: F32, weight: q8_0, rows: Rows::Many };
+        assert_eq!(exact.with_weights(q8_0, &Settings::default()), Some(exact_blocks));
         // 48 columns are one block of 32 and a half.
-        let odd = Role::Embed { table: Element::Scalar(DType::F16), width: 48 };
-        assert_eq!(odd.with_weight(q8_0), None);
-        assert!(odd.with_weight(Element::Scalar(DType::F32)).is_some());
+        let odd = Role::Embed { table: f16, width: 48 };
+        assert_eq!(odd.with_weights(q8_0, &settings), None);
+        assert!(odd.with_weights(F32, &settings).is_some());
     }
 
     #[test]

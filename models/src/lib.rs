@@ -112,13 +112,16 @@ pub trait Architecture: Send + Sync {
         self.roles().iter().map(|role| role.request(chip)).collect()
     }
 
+    /// What the user chose.
+    fn settings(&self) -> &Settings;
+
     /// The requests for `chip` that files of this shape with other weights would add: each
-    /// kernel that takes a weight matrix, in every element. Some are the model's own.
+    /// kernel for weights in every element. Some are the model's own.
     fn requests_of_every_format(&self, chip: Chip) -> Vec<CompileRequest> {
         let mut roles = kernels::RoleSet::default();
         for role in self.roles() {
             kernels::weight_elements()
-                .filter_map(|element| role.with_weight(element))
+                .filter_map(|element| role.with_weights(element, self.settings()))
                 .for_each(|r| roles.add(r));
         }
         roles.roles().iter().map(|role| role.request(chip)).collect()

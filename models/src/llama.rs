@@ -218,6 +218,10 @@ impl Architecture for LlamaFile {
         self.roles.roles()
     }
 
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     fn load(
         &self,
         file: &GgufFile,

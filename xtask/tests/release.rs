@@ -155,7 +155,7 @@ fn an_unpacked_release_answers_without_llvm() {
     let answer = hidden.run(&unpacked.join("phobos-cli"), &arguments);
     let stderr = text(&answer.stderr);
     assert_eq!(answer.status.code(), Some(0), "{stderr}");
-    assert!(stderr.starts_with("kernels: 0 compiled, 16 cached\n"), "{stderr}");
+    assert!(stderr.starts_with("kernels: 0 compiled, 17 cached\n"), "{stderr}");
     assert!(!folder.at("home/.phobos").exists(), "nothing was compiled, so nothing is kept");
 
     // The same answer as kernels compiled on the spot give.
@@ -163,7 +163,7 @@ fn an_unpacked_release_answers_without_llvm() {
     assert_eq!(text(&answer.stdout), built);
 
     let list = hidden.run(&unpacked.join("phobos-cache"), &["list".as_ref()]);
-    assert!(text(&list.stdout).contains("attention_one[T=f16,D=16,R=2]"), "{}", text(&list.stdout));
+    assert!(text(&list.stdout).contains("attention_one[B=f32,T=f16,D=16,R=2]"), "{}", text(&list.stdout));
 
     // It was the cache of the release that answered.
     fs::rename(unpacked.join("kernel-cache"), unpacked.join("elsewhere")).unwrap();

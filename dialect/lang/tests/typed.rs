@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use phobos_artifact::{Access, Contract, Element};
 use phobos_lang::{
-    Code, SourceFile, check, parse,
+    SourceFile, check, parse,
     typed::{AxisIndex, Block, Expr, ExprKind, Kernel, StmtKind, Type, VarId},
 };
 
@@ -336,7 +336,7 @@ kernel k[A: format](X: tensor<f32>[N, K], Y: tensor<A>[N, K], Z: tensor<A>[N, T]
     }
 }
 
-/// The promises that make a named extent whole blocks: `@aligned`, and weights beside it.
+/// The named extent of a tile is bound when compiling: that it is whole blocks is a contract.
 #[test]
 fn named_extents_of_quantised_tiles() {
     let of = |head: &str, element: &str| {
@@ -347,12 +347,13 @@ fn named_extents_of_quantised_tiles() {
         );
         let source = SourceFile::new("k.ph", &text);
         let checked = check(&parse(&source).0, "k", &BTreeMap::new());
-        checked.diagnostics.iter().map(|d| d.code).collect::<Vec<_>>()
+        assert!(checked.diagnostics.is_empty(), "{:?}", checked.diagnostics);
+        checked.kernel.unwrap().contracts
     };
-    assert_eq!(of("", "f32"), [Code::BlockAlignment]);
-    assert_eq!(of("@aligned(K = 16)\n", "f32"), [Code::BlockAlignment]);
-    assert_eq!(of("@aligned(K = 96)\n", "f32"), []);
-    assert_eq!(of("", "q4_k"), []);
+    let multiple = |of| Contract::Multiple { dim: "K".to_owned(), of };
+    assert_eq!(of("", "f32"), [multiple(32)]);
+    assert_eq!(of("@aligned(K = 96)\n", "f32"), [multiple(96), multiple(32)]);
+    assert_eq!(of("", "q4_k"), [multiple(256), multiple(32)]);
 }
 
 #[test]

@@ -108,7 +108,6 @@ fn what_cannot_be_honoured_names_flag_and_way_out() {
     let fails = |args: &[&str], parts: &[&str]| {
         assert_fails(&cli(&[&["--gguf", tiny.as_str(), "hi"], args].concat()), 2, parts);
     };
-    fails(&["--act", "q8"], &["--act q8 is not available yet: use --act f32"]);
     fails(&["--ctx", "513"], &["--ctx 513: the model has 1 to 512 positions"]);
     fails(&["--device", "gpu"], &["unknown device `gpu`"]);
     let output = command(CLI, &["--gguf", &tiny, "hi"]).env("PHOBOS_DEVICE", "gpu").output().unwrap();
@@ -242,7 +241,7 @@ fn only_the_models_text_goes_to_standard_output() {
     assert_eq!(warm.stdout, cold.stdout);
     let stderr = text(&warm.stderr);
     assert_eq!(stderr.lines().count(), 2, "{stderr}");
-    assert!(stderr.starts_with("kernels: 0 compiled, 16 cached\nprompt "), "{stderr}");
+    assert!(stderr.starts_with("kernels: 0 compiled, 17 cached\nprompt "), "{stderr}");
 }
 
 /// The `kernels: N compiled, M cached` of a run.
@@ -266,8 +265,8 @@ fn two_programs_that_start_together_compile_each_kernel_once() {
     let (Some(one), Some(two)) = (one, two) else { return };
     assert_eq!(one.stdout, two.stdout);
     let (one, two) = (kernels(&one), kernels(&two));
-    assert_eq!((one.0 + one.1, two.0 + two.1, one.0 + two.0), (16, 16, 16), "{one:?} {two:?}");
-    assert_eq!(kernels(&start().unwrap()), (0, 16));
+    assert_eq!((one.0 + one.1, two.0 + two.1, one.0 + two.0), (17, 17, 17), "{one:?} {two:?}");
+    assert_eq!(kernels(&start().unwrap()), (0, 17));
 }
 
 /// What is recorded is decided before anything is compiled, so no compiler is needed.
@@ -293,9 +292,9 @@ fn a_manifest_has_the_kernels_of_every_format_and_no_chip() {
     };
     let files = record(CLI, &["-n", "1", "hi"], "host");
     assert_eq!(record(BENCH, &["--prompt-tokens", "1", "--gen-tokens", "1"], "host"), files);
-    // 3 batch sizes of 2 linear kernels and a gated unit in 15 elements, a table of 64 columns
-    // in the 9 whose blocks divide them, and 6 kernels without weights.
-    assert_eq!(files.len(), 3 * 3 * 15 + 9 + 6);
+    // In 15 elements: 3 batch sizes of 2 linear kernels and a gated unit, and the output layer;
+    // a table of 64 columns in the 9 whose blocks divide them, and 6 kernels without weights.
+    assert_eq!(files.len(), (3 * 3 + 1) * 15 + 9 + 6);
     for element in ["f32", "f16", "bf16", "q4_0", "q4_1", "q8_0"] {
         let of = |kernel: &str| {
             let has = |(name, recipe): &&(String, String)| {
@@ -303,9 +302,39 @@ fn a_manifest_has_the_kernels_of_every_format_and_no_chip() {
             };
             files.iter().filter(has).count()
         };
-        assert_eq!([of("embed"), of("linear"), of("linear_add"), of("swiglu")], [1, 3, 3, 3], "{element}");
+        let kernels = ["embed", "linear", "qkv", "linear_add", "swiglu"];
+        assert_eq!(kernels.map(of), [1, 1, 3, 3, 3], "{element}");
     }
     assert!(files.iter().all(|(_, recipe)| !recipe.contains("x86-64") && !recipe.contains("chip")));
+}
+
+/// Which precision is asked for decides kernels, not their number: a q8 run of a model of
+/// scalars records those of quantised ones too.
+#[test]
+fn a_manifest_of_rounded_activations_has_their_kernels() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = folder.path().join("manifest");
+    let tiny = tiny();
+    let output = command(CLI, &["--gguf", &tiny, "--act", "q8", "-n", "1", "hi"])
+        .env("PHOBOS_COMPILE", "/nowhere/phobos-compile")
+        .env("PHOBOS_KERNEL_MANIFEST", &manifest)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let recipes: Vec<String> = fs::read_dir(manifest)
+        .unwrap()
+        .map(|item| fs::read_to_string(item.unwrap().path()).unwrap())
+        .collect();
+    let count = |parts: &[&str]| {
+        recipes.iter().filter(|recipe| parts.iter().all(|part| recipe.contains(part))).count()
+    };
+    // Products with q4_1 of one row, and of a few and many; with f16 none.
+    let weights = "\"F\": \"q4_1\"";
+    assert_eq!(count(&[weights, "\"A\": \"q16_1\""]), 4);
+    assert_eq!(count(&[weights, "\"A\": \"q8_1\""]), 6);
+    assert_eq!(count(&["\"F\": \"f16\"", "\"A\": \"q"]), 0);
+    // The producers: norm, attention of one row and joined, gated unit.
+    assert!(count(&["\"B\": \"q16_1\""]) >= 4 && count(&["\"B\": \"q8_1\""]) >= 4);
 }
 
 #[test]

@@ -54,8 +54,6 @@ kernel k[F: format, D: dtype](X: tensor<f32>[N, K], H: tensor<f16>[N, K], I: ten
 //                 ^^^^^^^^^^^^^^^^^^ PH0032: the last extent of this tile, 48, is not provably a multiple of 32 [a block of q16_1 has 32 elements]
 //                 help: use a multiple of 32, or an `@autotune` parameter
   let t = quantize(X[0, :], q8_1)
-//                 ^^^^^^^ PH0032: the last extent of this tile, K, is not provably a multiple of 32 [a block of q8_1 has 32 elements]
-//                 help: promise it: `@aligned(K = 32)` above the kernel
   let u = quantize(x, q8_0)
 //                    ^^^^ PH0024: q8_0 cannot be made by `quantize`
 //                    help: expected q8_1, q16_1, or a float type: f32, f16, bf16

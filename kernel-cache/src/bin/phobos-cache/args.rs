@@ -212,7 +212,7 @@ mod tests {
             parse(&["--chip", "sm_86", "--chip", "sm_75", "--chip", "sm_86"]),
             [Chip::Sm(86), Chip::Sm(75)]
         );
-        assert_eq!(parse(&["--chip", "all", "--chip", "sm_75"]).len(), 9);
+        assert_eq!(parse(&["--chip", "all", "--chip", "sm_75"]).len(), 10);
         assert!(parse(&[]).is_empty());
     }
 }
