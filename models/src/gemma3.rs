@@ -21,9 +21,10 @@ use phobos_gguf::GgufFile;
 
 use crate::{
     Architecture, Model, ModelError, RopeConfig, Settings,
+    attention::Attention,
     config::{Dims, Keys},
     kernels::{KernelSet, Precision, Role, RoleSet, Rows},
-    ops::{Angles, Attention, Embedding, GatedUnit, Input, Linear, NormRope, Qkv, RmsNorm, Softcap},
+    ops::{Angles, Embedding, GatedUnit, Input, Linear, NormRope, Qkv, RmsNorm, Softcap},
     sequence::{Batch, Cache, Graph, Placement},
     weights::{Catalogue, Loaded, Weight},
 };

@@ -9,6 +9,7 @@
 //! needs new operations, a kernel under `kernels/` with its [`kernels::Role`] and its
 //! struct in `ops`.
 
+mod attention;
 mod config;
 mod error;
 mod gemma3;

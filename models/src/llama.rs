@@ -18,9 +18,10 @@ use phobos_gguf::GgufFile;
 
 use crate::{
     Architecture, Model, ModelError, RopeConfig, Settings,
+    attention::Attention,
     config::{Dims, Keys},
     kernels::{KernelSet, Precision, Role, RoleSet, Rows},
-    ops::{Angles, Attention, Embedding, GatedUnit, Input, Linear, Qkv, RmsNorm, Rope},
+    ops::{Angles, Embedding, GatedUnit, Input, Linear, Qkv, RmsNorm, Rope},
     sequence::{Batch, Cache, Graph, Placement},
     weights::{Catalogue, Loaded, Weight},
 };

@@ -7,8 +7,9 @@ use phobos_device::{Buffer, Device, DeviceExt, Tensor};
 
 use crate::{
     Logits, Model, ModelError, Sequence,
+    attention::Parts,
     config::Dims,
-    ops::{F32, Heads, Input, Parts},
+    ops::{F32, Heads, Input},
 };
 
 const I32: Element = Element::Scalar(DType::I32);
