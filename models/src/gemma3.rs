@@ -23,7 +23,8 @@ use crate::{
     Architecture, Model, ModelError, RopeConfig, Settings,
     attention::Attention,
     config::{Dims, Keys},
-    kernels::{KernelSet, Precision, Role, RoleSet, Rows},
+    kernels::{KernelSet, Precision, Role, RoleSet},
+    layer::{Ends, LayerKernels, Matrices, Precisions},
     ops::{Angles, Embedding, GatedUnit, Input, Linear, NormRope, Qkv, RmsNorm, Softcap},
     sequence::{Batch, Cache, Graph, Placement},
     weights::{Catalogue, Loaded, Weight},
@@ -128,30 +129,27 @@ pub struct Gemma3File {
     roles: RoleSet,
 }
 
-/// Shapes are [rows, columns] of `y = W x`.
 struct Weights {
     all: Vec<Weight>,
-    token_embd: Weight,     // [V, E]
-    output: Option<Weight>, // [V, E]; none: the embedding
-    output_norm: Weight,    // [E]
+    ends: Ends,
     layers: Vec<LayerWeights>,
 }
 
 struct LayerWeights {
-    attn_norm: Weight,           // [E]
-    attn_q: Weight,              // [H D, E]
-    attn_k: Weight,              // [G D, E]
-    attn_v: Weight,              // [G D, E]
+    attn_norm: Weight, // [E]
+    matrices: Matrices,
     attn_q_norm: Weight,         // [D]
     attn_k_norm: Weight,         // [D]
-    attn_output: Weight,         // [E, H D]
     post_attention_norm: Weight, // [E]
     ffn_norm: Weight,            // [E]
-    ffn_gate: Weight,            // [F, E]
-    ffn_up: Weight,              // [F, E]
-    ffn_down: Weight,            // [E, F]
     post_ffw_norm: Weight,       // [E]
 }
+
+/// A norm stands between the products that lead back and the residual stream.
+const KERNELS: LayerKernels = LayerKernels {
+    back: |from, weight, rows| Role::Linear { from, weight, rows },
+    gated: |from, to, [gate, up], rows| Role::GeGlu { from, to, gate, up, rows },
+};
 
 impl Gemma3File {
     /// Reads the metadata and the tensor directory of `file`. Every tensor must be one
@@ -173,100 +171,38 @@ impl Gemma3File {
 impl Weights {
     fn new(file: &GgufFile, c: &Dims) -> Result<Weights, ModelError> {
         let mut from = Catalogue::new(file);
-        let token_embd = from.matrix("token_embd.weight", c.vocabulary, c.width)?;
-        let output = match from.has("output.weight") {
-            true => Some(from.matrix("output.weight", c.vocabulary, c.width)?),
-            false => None,
-        };
-        let output_norm = from.vector("output_norm.weight", c.width)?;
+        let ends = Ends::find(&mut from, c)?;
         let mut layers = Vec::new();
         for layer in 0..c.layers {
             let name = |part: &str| format!("blk.{layer}.{part}.weight");
-            let (queries, keys) = (c.queries(), c.keys());
             layers.push(LayerWeights {
                 attn_norm: from.vector(&name("attn_norm"), c.width)?,
-                attn_q: from.matrix(&name("attn_q"), queries, c.width)?,
-                attn_k: from.matrix(&name("attn_k"), keys, c.width)?,
-                attn_v: from.matrix(&name("attn_v"), keys, c.width)?,
+                matrices: Matrices::find(&mut from, layer, c)?,
                 attn_q_norm: from.vector(&name("attn_q_norm"), c.head)?,
                 attn_k_norm: from.vector(&name("attn_k_norm"), c.head)?,
-                attn_output: from.matrix(&name("attn_output"), c.width, queries)?,
                 post_attention_norm: from.vector(&name("post_attention_norm"), c.width)?,
                 ffn_norm: from.vector(&name("ffn_norm"), c.width)?,
-                ffn_gate: from.matrix(&name("ffn_gate"), c.feed_forward, c.width)?,
-                ffn_up: from.matrix(&name("ffn_up"), c.feed_forward, c.width)?,
-                ffn_down: from.matrix(&name("ffn_down"), c.width, c.feed_forward)?,
                 post_ffw_norm: from.vector(&name("post_ffw_norm"), c.width)?,
             });
         }
         let all = from.finish()?;
-        Ok(Weights { all, token_embd, output, output_norm, layers })
+        Ok(Weights { all, ends, layers })
     }
 
-    /// Every kernel of the graph, in the order of the graph.
+    /// Every kernel of the graph.
     fn roles(&self, config: &Gemma3Config, settings: &Settings) -> RoleSet {
         let c = &config.dims;
-        let (head, cache) = (c.head, settings.kv);
         let mut roles = RoleSet::default();
-        roles.add(Role::Embed { table: self.token_embd.element, width: c.width });
-        roles.add(Role::NormRope { pairs: head / 2, head, cache });
+        self.ends.add_roles(&mut roles, c, settings);
+        roles.add(Role::NormRope { pairs: c.head / 2, head: c.head, cache: settings.kv });
         roles.add(Role::RmsNormAdd { width: c.width });
         for layer in &self.layers {
-            let precisions = layer.precisions(c, settings);
-            let [attn, out, ffn, down] = precisions;
-            for precision in [attn, ffn] {
-                for to in precision.elements(settings.chunk) {
-                    roles.add(Role::RmsNorm { width: c.width, to });
-                }
-            }
-            for rows in Rows::up_to(settings.chunk) {
-                let (rows, to) = (*rows, out.element(*rows));
-                Attention::roles(c, cache, rows, to).into_iter().for_each(|role| roles.add(role));
-                let weights = [layer.attn_q.element, layer.attn_k.element, layer.attn_v.element];
-                roles.add(Role::Qkv { from: attn.element(rows), weights, rows });
-                for (weight, precision) in [(&layer.attn_output, out), (&layer.ffn_down, down)] {
-                    let from = precision.element(rows);
-                    roles.add(Role::Linear { from, weight: weight.element, rows });
-                }
-                roles.add(layer.geglu(precisions, rows));
-            }
+            layer.matrices.add_roles(&mut roles, &KERNELS, c, settings);
         }
-        let precision = self.output_precision(c, settings);
-        roles.add(Role::RmsNorm { width: c.width, to: precision.element(Rows::One) });
-        let (weight, from) = (self.output().element, precision.element(Rows::One));
-        roles.add(Role::Linear { from, weight, rows: Rows::One });
         if config.softcap.is_some() {
             roles.add(Role::Softcap);
         }
         roles
-    }
-
-    fn output(&self) -> &Weight {
-        self.output.as_ref().unwrap_or(&self.token_embd)
-    }
-
-    fn output_precision(&self, c: &Dims, settings: &Settings) -> Precision {
-        Precision::of(settings, c.width, &[self.output().element])
-    }
-}
-
-impl LayerWeights {
-    /// Of the inputs of the attention's first products, of its output, of the gated unit, and
-    /// of what leads back from it.
-    fn precisions(&self, c: &Dims, settings: &Settings) -> [Precision; 4] {
-        let attn = [&self.attn_q, &self.attn_k, &self.attn_v];
-        let ffn = [&self.ffn_gate, &self.ffn_up];
-        Precision::of_layer(settings, c, &attn, &self.attn_output, &ffn, &self.ffn_down)
-    }
-
-    fn geglu(&self, [_, _, ffn, down]: [Precision; 4], rows: Rows) -> Role {
-        Role::GeGlu {
-            from: ffn.element(rows),
-            to: down.element(rows),
-            gate: self.ffn_gate.element,
-            up: self.ffn_up.element,
-            rows,
-        }
     }
 }
 
@@ -307,9 +243,9 @@ impl Architecture for Gemma3File {
             RmsNorm::new(kernels, import(weight)?, eps, &precision.elements(largest))
         };
         let adding = |weight| RmsNorm::adding(kernels, import(weight)?, eps);
-        let gated = |layer: &LayerWeights, precisions| {
+        let gated = |layer: &Matrices, precisions| {
             let (gate, up) = (import(&layer.ffn_gate)?, import(&layer.ffn_up)?);
-            GatedUnit::new(kernels, gate, up, largest, |rows| layer.geglu(precisions, rows))
+            GatedUnit::new(kernels, gate, up, largest, |rows| layer.gated(&KERNELS, precisions, rows))
         };
         let attention = |slides, precision| {
             let window = config.sliding.as_ref().filter(|_| slides).map(|sliding| sliding.window);
@@ -318,10 +254,11 @@ impl Architecture for Gemma3File {
 
         let mut layers = Vec::with_capacity(w.layers.len());
         for (index, layer) in w.layers.iter().enumerate() {
-            let precisions = layer.precisions(c, &self.settings);
-            let [attn, out, ffn, down] = precisions;
+            let matrices = &layer.matrices;
+            let precisions = matrices.precisions(c, &self.settings);
+            let Precisions { attn, out, ffn, down } = precisions;
             let slides = config.slides(index);
-            let qkv = [import(&layer.attn_q)?, import(&layer.attn_k)?, import(&layer.attn_v)?];
+            let qkv = [import(&matrices.attn_q)?, import(&matrices.attn_k)?, import(&matrices.attn_v)?];
             let norms = (import(&layer.attn_q_norm)?, import(&layer.attn_k_norm)?);
             layers.push(Layer {
                 precisions,
@@ -330,20 +267,20 @@ impl Architecture for Gemma3File {
                 qkv: Qkv::new(kernels, qkv, attn, largest)?,
                 norm_rope: NormRope::new(kernels, &norms.0, &norms.1, eps, cache)?,
                 attention: attention(slides, out)?,
-                attn_output: linear(&layer.attn_output, out)?,
+                attn_output: linear(&matrices.attn_output, out)?,
                 post_attention_norm: adding(&layer.post_attention_norm)?,
                 ffn_norm: norm(&layer.ffn_norm, ffn, largest)?,
-                geglu: gated(layer, precisions)?,
-                down: linear(&layer.ffn_down, down)?,
+                geglu: gated(matrices, precisions)?,
+                down: linear(&matrices.ffn_down, down)?,
                 post_ffw_norm: adding(&layer.post_ffw_norm)?,
             });
         }
         let angles = |rope: &RopeConfig| Angles::new(&*device, rope, c.head, self.context, None);
         let sliding = config.sliding.as_ref();
-        let table = import(&w.token_embd)?;
-        let output = w.output.as_ref().map(import).transpose()?;
+        let table = import(&w.ends.token_embd)?;
+        let output = w.ends.output.as_ref().map(import).transpose()?;
         let output = output.unwrap_or_else(|| table.clone());
-        let precision = w.output_precision(c, &self.settings);
+        let precision = w.ends.precision(c, &self.settings);
         Ok(Arc::new(Gemma3 {
             precision,
             output: Linear::new(kernels, output, precision, 1)?,
@@ -351,7 +288,7 @@ impl Architecture for Gemma3File {
             layers,
             full: angles(&config.rope)?,
             sliding: sliding.map(|sliding| angles(&sliding.rope)).transpose()?,
-            output_norm: norm(&w.output_norm, precision, 1)?,
+            output_norm: norm(&w.ends.output_norm, precision, 1)?,
             softcap: config.softcap.map(|cap| Softcap::new(kernels, cap)).transpose()?,
             placement: Placement { device, dims: c.clone(), context: self.context, chunk: largest, cache },
         }))
@@ -375,7 +312,7 @@ struct Gemma3 {
 }
 
 struct Layer {
-    precisions: [Precision; 4],
+    precisions: Precisions,
     slides: bool,
     attn_norm: RmsNorm,
     qkv: Qkv,
@@ -401,7 +338,7 @@ impl Graph for Gemma3 {
         self.embed.run(device, ids, x)?;
         for (layer, cache) in self.layers.iter().zip(caches) {
             let angles = self.sliding.as_ref().filter(|_| layer.slides).unwrap_or(&self.full);
-            let [attn, out, ffn, down] = layer.precisions;
+            let Precisions { attn, out, ffn, down } = layer.precisions;
             let (attn_in, ffn_in) = (h.of(attn), h.of(ffn));
             layer.attn_norm.run(device, x, attn_in)?;
             let caches = (&cache.keys, &cache.values);

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, fmt};
 use phobos_artifact::{Chip, CompileOptions, CompileRequest, DType, Element, format};
 use phobos_device::Kernel;
 
-use crate::{Activations, ModelError, Settings, config::Dims, ops::F32, weights::Weight};
+use crate::{Activations, ModelError, Settings, ops::F32};
 
 const ATTENTION: &str = include_str!("../kernels/attention.ph");
 const EMBED: &str = include_str!("../kernels/embed.ph");
@@ -92,33 +92,6 @@ impl Precision {
             Activations::Q8 if width.is_multiple_of(32) && weights.iter().all(blocks) => Precision::Rounded,
             _ => Precision::Exact,
         }
-    }
-
-    /// Of the four inputs of a layer: of the attention's first products, of its output, of
-    /// the gated unit, and of what leads back from it.
-    pub(crate) fn of_layer(
-        settings: &Settings,
-        dims: &Dims,
-        attn: &[&Weight],
-        out: &Weight,
-        ffn: &[&Weight],
-        down: &Weight,
-    ) -> [Precision; 4] {
-        let of = |width, weights: &[&Weight]| {
-            let elements: Vec<Element> = weights.iter().map(|weight| weight.element).collect();
-            Precision::of(settings, width, &elements)
-        };
-        let mut precisions = [
-            of(dims.width, attn),
-            of(dims.queries(), &[out]),
-            of(dims.width, ffn),
-            of(dims.feed_forward, &[down]),
-        ];
-        // Attention writes a head at a time.
-        if !dims.head.is_multiple_of(32) {
-            precisions[1] = Precision::Exact;
-        }
-        precisions
     }
 
     /// The element of the input of a launch of `rows`: 16 bits cost nothing where the

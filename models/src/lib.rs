@@ -14,6 +14,7 @@ mod config;
 mod error;
 mod gemma3;
 pub mod kernels;
+mod layer;
 mod llama;
 mod ops;
 mod rope;

@@ -20,7 +20,8 @@ use crate::{
     Architecture, Model, ModelError, RopeConfig, Settings,
     attention::Attention,
     config::{Dims, Keys},
-    kernels::{KernelSet, Precision, Role, RoleSet, Rows},
+    kernels::{KernelSet, Precision, Role, RoleSet},
+    layer::{Ends, LayerKernels, Matrices, Precisions},
     ops::{Angles, Embedding, GatedUnit, Input, Linear, Qkv, RmsNorm, Rope},
     sequence::{Batch, Cache, Graph, Placement},
     weights::{Catalogue, Loaded, Weight},
@@ -67,27 +68,24 @@ pub struct LlamaFile {
     roles: RoleSet,
 }
 
-/// Shapes are [rows, columns] of `y = W x`.
 struct Weights {
     all: Vec<Weight>,
-    token_embd: Weight,         // [V, E]
-    output: Option<Weight>,     // [V, E]; none: the embedding
-    output_norm: Weight,        // [E]
+    ends: Ends,
     rope_freqs: Option<Weight>, // [pairs rotated]
     layers: Vec<LayerWeights>,
 }
 
 struct LayerWeights {
-    attn_norm: Weight,   // [E]
-    attn_q: Weight,      // [H D, E]
-    attn_k: Weight,      // [G D, E]
-    attn_v: Weight,      // [G D, E]
-    attn_output: Weight, // [E, H D]
-    ffn_norm: Weight,    // [E]
-    ffn_gate: Weight,    // [F, E]
-    ffn_up: Weight,      // [F, E]
-    ffn_down: Weight,    // [E, F]
+    attn_norm: Weight, // [E]
+    matrices: Matrices,
+    ffn_norm: Weight, // [E]
 }
+
+/// Both products that lead back are added to the residual stream.
+const KERNELS: LayerKernels = LayerKernels {
+    back: |from, weight, rows| Role::LinearAdd { from, weight, rows },
+    gated: |from, to, [gate, up], rows| Role::SwiGlu { from, to, gate, up, rows },
+};
 
 impl LlamaFile {
     /// Reads the metadata and the tensor directory of `file`. Every tensor must be one
@@ -110,12 +108,7 @@ impl Weights {
     fn new(file: &GgufFile, config: &LlamaConfig) -> Result<Weights, ModelError> {
         let c = &config.dims;
         let mut from = Catalogue::new(file);
-        let token_embd = from.matrix("token_embd.weight", c.vocabulary, c.width)?;
-        let output = match from.has("output.weight") {
-            true => Some(from.matrix("output.weight", c.vocabulary, c.width)?),
-            false => None,
-        };
-        let output_norm = from.vector("output_norm.weight", c.width)?;
+        let ends = Ends::find(&mut from, c)?;
         let rope_freqs = match from.has("rope_freqs.weight") {
             true => Some(from.vector("rope_freqs.weight", config.rope.rotated / 2)?),
             false => None,
@@ -123,82 +116,25 @@ impl Weights {
         let mut layers = Vec::new();
         for layer in 0..c.layers {
             let name = |part: &str| format!("blk.{layer}.{part}.weight");
-            let (queries, keys) = (c.queries(), c.keys());
             layers.push(LayerWeights {
                 attn_norm: from.vector(&name("attn_norm"), c.width)?,
-                attn_q: from.matrix(&name("attn_q"), queries, c.width)?,
-                attn_k: from.matrix(&name("attn_k"), keys, c.width)?,
-                attn_v: from.matrix(&name("attn_v"), keys, c.width)?,
-                attn_output: from.matrix(&name("attn_output"), c.width, queries)?,
+                matrices: Matrices::find(&mut from, layer, c)?,
                 ffn_norm: from.vector(&name("ffn_norm"), c.width)?,
-                ffn_gate: from.matrix(&name("ffn_gate"), c.feed_forward, c.width)?,
-                ffn_up: from.matrix(&name("ffn_up"), c.feed_forward, c.width)?,
-                ffn_down: from.matrix(&name("ffn_down"), c.width, c.feed_forward)?,
             });
         }
         let all = from.finish()?;
-        Ok(Weights { all, token_embd, output, output_norm, rope_freqs, layers })
+        Ok(Weights { all, ends, rope_freqs, layers })
     }
 
-    /// Every kernel of the graph, in the order of the graph.
+    /// Every kernel of the graph.
     fn roles(&self, c: &Dims, settings: &Settings) -> RoleSet {
-        let (head, cache) = (c.head, settings.kv);
         let mut roles = RoleSet::default();
-        roles.add(Role::Embed { table: self.token_embd.element, width: c.width });
-        roles.add(Role::Rope { pairs: head / 2, head, cache });
+        self.ends.add_roles(&mut roles, c, settings);
+        roles.add(Role::Rope { pairs: c.head / 2, head: c.head, cache: settings.kv });
         for layer in &self.layers {
-            let precisions = layer.precisions(c, settings);
-            let [attn, out, ffn, down] = precisions;
-            for precision in [attn, ffn] {
-                for to in precision.elements(settings.chunk) {
-                    roles.add(Role::RmsNorm { width: c.width, to });
-                }
-            }
-            for rows in Rows::up_to(settings.chunk) {
-                let (rows, to) = (*rows, out.element(*rows));
-                Attention::roles(c, cache, rows, to).into_iter().for_each(|role| roles.add(role));
-                let weights = [layer.attn_q.element, layer.attn_k.element, layer.attn_v.element];
-                roles.add(Role::Qkv { from: attn.element(rows), weights, rows });
-                for (weight, precision) in [(&layer.attn_output, out), (&layer.ffn_down, down)] {
-                    let from = precision.element(rows);
-                    roles.add(Role::LinearAdd { from, weight: weight.element, rows });
-                }
-                roles.add(layer.swiglu(precisions, rows));
-            }
+            layer.matrices.add_roles(&mut roles, &KERNELS, c, settings);
         }
-        let precision = self.output_precision(c, settings);
-        roles.add(Role::RmsNorm { width: c.width, to: precision.element(Rows::One) });
-        let (weight, from) = (self.output().element, precision.element(Rows::One));
-        roles.add(Role::Linear { from, weight, rows: Rows::One });
         roles
-    }
-
-    fn output(&self) -> &Weight {
-        self.output.as_ref().unwrap_or(&self.token_embd)
-    }
-
-    fn output_precision(&self, c: &Dims, settings: &Settings) -> Precision {
-        Precision::of(settings, c.width, &[self.output().element])
-    }
-}
-
-impl LayerWeights {
-    /// Of the inputs of the attention's first products, of its output, of the gated unit, and
-    /// of what leads back from it.
-    fn precisions(&self, c: &Dims, settings: &Settings) -> [Precision; 4] {
-        let attn = [&self.attn_q, &self.attn_k, &self.attn_v];
-        let ffn = [&self.ffn_gate, &self.ffn_up];
-        Precision::of_layer(settings, c, &attn, &self.attn_output, &ffn, &self.ffn_down)
-    }
-
-    fn swiglu(&self, [_, _, ffn, down]: [Precision; 4], rows: Rows) -> Role {
-        Role::SwiGlu {
-            from: ffn.element(rows),
-            to: down.element(rows),
-            gate: self.ffn_gate.element,
-            up: self.ffn_up.element,
-            rows,
-        }
     }
 }
 
@@ -238,41 +174,42 @@ impl Architecture for LlamaFile {
         let norm = |weight, precision: Precision, largest| {
             RmsNorm::new(kernels, import(weight)?, self.config.eps, &precision.elements(largest))
         };
-        let gated = |layer: &LayerWeights, precisions| {
+        let gated = |layer: &Matrices, precisions| {
             let (gate, up) = (import(&layer.ffn_gate)?, import(&layer.ffn_up)?);
-            GatedUnit::new(kernels, gate, up, largest, |rows| layer.swiglu(precisions, rows))
+            GatedUnit::new(kernels, gate, up, largest, |rows| layer.gated(&KERNELS, precisions, rows))
         };
         let attention = |precision| Attention::new(kernels, c, cache, (precision, largest), scale, None);
 
         let mut layers = Vec::with_capacity(w.layers.len());
         for layer in &w.layers {
-            let precisions = layer.precisions(c, &self.settings);
-            let [attn, out, ffn, down] = precisions;
-            let qkv = [import(&layer.attn_q)?, import(&layer.attn_k)?, import(&layer.attn_v)?];
+            let matrices = &layer.matrices;
+            let precisions = matrices.precisions(c, &self.settings);
+            let Precisions { attn, out, ffn, down } = precisions;
+            let qkv = [import(&matrices.attn_q)?, import(&matrices.attn_k)?, import(&matrices.attn_v)?];
             layers.push(Layer {
                 precisions,
                 attn_norm: norm(&layer.attn_norm, attn, largest)?,
                 qkv: Qkv::new(kernels, qkv, attn, largest)?,
                 attention: attention(out)?,
-                attn_output: adding(&layer.attn_output, out)?,
+                attn_output: adding(&matrices.attn_output, out)?,
                 ffn_norm: norm(&layer.ffn_norm, ffn, largest)?,
-                swiglu: gated(layer, precisions)?,
-                down: adding(&layer.ffn_down, down)?,
+                swiglu: gated(matrices, precisions)?,
+                down: adding(&matrices.ffn_down, down)?,
             });
         }
         let factors = w.rope_freqs.as_ref().map(|weight| weight.read(file)).transpose()?;
         let angles = Angles::new(&*device, &self.config.rope, c.head, self.context, factors.as_deref())?;
-        let table = import(&w.token_embd)?;
-        let output = w.output.as_ref().map(import).transpose()?;
+        let table = import(&w.ends.token_embd)?;
+        let output = w.ends.output.as_ref().map(import).transpose()?;
         let output = output.unwrap_or_else(|| table.clone());
-        let precision = w.output_precision(c, &self.settings);
+        let precision = w.ends.precision(c, &self.settings);
         Ok(Arc::new(Llama {
             precision,
             output: Linear::new(kernels, output, precision, 1)?,
             embed: Embedding::new(kernels, table, c.width, 1.0)?,
             layers,
             rope: Rope::new(kernels, angles, c.head, cache)?,
-            output_norm: norm(&w.output_norm, precision, 1)?,
+            output_norm: norm(&w.ends.output_norm, precision, 1)?,
             placement: Placement { device, dims: c.clone(), context: self.context, chunk: largest, cache },
         }))
     }
@@ -291,7 +228,7 @@ struct Llama {
 }
 
 struct Layer {
-    precisions: [Precision; 4],
+    precisions: Precisions,
     attn_norm: RmsNorm,
     qkv: Qkv,
     attention: Attention,
@@ -312,7 +249,7 @@ impl Graph for Llama {
 
         self.embed.run(device, ids, x)?;
         for (layer, cache) in self.layers.iter().zip(caches) {
-            let [attn, out, ffn, down] = layer.precisions;
+            let Precisions { attn, out, ffn, down } = layer.precisions;
             let (attn_in, ffn_in) = (h.of(attn), h.of(ffn));
             layer.attn_norm.run(device, x, attn_in)?;
             let caches = (&cache.keys, &cache.values);

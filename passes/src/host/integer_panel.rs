@@ -60,7 +60,7 @@ impl<'c> Lowering<'c> {
         let Product { dot, weights, x, range } = *product;
         let format = weights.format;
         let all = runs(format);
-        let (_, vectors) = self.target.integer_tile;
+        let (rows, vectors) = self.target.integer_tile;
         let offsets = range.bias != 0
             || all.iter().any(|run| run.segments[0].affine().is_some_and(|a| a.offset.is_some()));
         let lanes = self.target.lanes as usize;
@@ -77,7 +77,9 @@ impl<'c> Lowering<'c> {
         let panel = &panel;
         self.for_loop(Size::Const(0), dot.n, columns, &[], |lowering, first, _| {
             lowering.pack_codes(product, first, panel, &all)?;
-            lowering.panel_rows(product, first, panel)?;
+            lowering.for_row_tiles(dot.m, rows, &mut |lowering, row, rows| {
+                lowering.integer_tile(product, (row, rows), first, panel)
+            })?;
             Ok(Vec::new())
         })?;
         Ok(())
@@ -140,38 +142,6 @@ impl<'c> Lowering<'c> {
             }
             Ok(Vec::new())
         })?;
-        Ok(())
-    }
-
-    /// All rows of the left side with one panel: whole tiles, then what is left by four
-    /// and by one.
-    fn panel_rows(
-        &mut self,
-        product: &Product<'_, 'c>,
-        first: Size<'c>,
-        panel: &Panel<'c>,
-    ) -> Result<(), PassError> {
-        let dot = product.dot;
-        let full = self.target.integer_tile.0;
-        let mut done = Size::Const(0);
-        for rows in [full, 4, 1] {
-            if rows > full || (rows == full && done != Size::Const(0)) {
-                continue;
-            }
-            let left = match (dot.m, done) {
-                (_, Size::Const(0)) => dot.m,
-                _ => self.size(self.b.binary("arith.subi", self.value(dot.m)?, self.value(done)?)?),
-            };
-            let whole = self.add(done, self.round_down(left, rows as i64)?)?;
-            self.for_loop(done, whole, rows as i64, &[], |lowering, row, _| {
-                lowering.integer_tile(product, (row, rows), first, panel)?;
-                Ok(Vec::new())
-            })?;
-            done = whole;
-            if done == dot.m {
-                break;
-            }
-        }
         Ok(())
     }
 

@@ -22,6 +22,9 @@ struct Block<'c> {
     tail: Option<(Val<'c>, Val<'c>)>,
 }
 
+/// Emits the code for a tile of rows: the first, and how many.
+type AtRows<'f, 'c> = &'f mut dyn FnMut(&mut Lowering<'c>, Size<'c>, usize) -> Result<(), PassError>;
+
 impl<'c> Lowering<'c> {
     /// Computes the result's columns `first..first + count` from the columns
     /// `0..count` of `rhs`, a [K, N] source.
@@ -59,26 +62,38 @@ impl<'c> Lowering<'c> {
         Ok(())
     }
 
-    /// All rows of a block of columns: full blocks of rows, then what is left four rows
-    /// and one row at a time.
+    /// All rows of a block of columns.
     fn row_blocks(&mut self, dot: &Dot<'c>, rhs: &Source<'c>, block: Block<'c>) -> Result<(), PassError> {
         let full = self.target.rows.min(dot.shape[0] as usize);
+        self.for_row_tiles(dot.m, full, &mut |lowering, row, rows| {
+            lowering.register_block(dot, rhs, &Block { row, rows, ..block })
+        })
+    }
+
+    /// `m` rows in tiles: tiles of `full` rows, then what is left four rows and one row at a
+    /// time.
+    pub(super) fn for_row_tiles(
+        &mut self,
+        m: Size<'c>,
+        full: usize,
+        body: AtRows<'_, 'c>,
+    ) -> Result<(), PassError> {
         let mut done = Size::Const(0);
         for rows in [full, 4, 1] {
             if rows > full || (rows == full && done != Size::Const(0)) {
                 continue;
             }
-            let left = match (dot.m, done) {
-                (_, Size::Const(0)) => dot.m,
-                _ => Size::Value(self.b.binary("arith.subi", self.value(dot.m)?, self.value(done)?)?),
+            let left = match (m, done) {
+                (_, Size::Const(0)) => m,
+                _ => self.size(self.b.binary("arith.subi", self.value(m)?, self.value(done)?)?),
             };
             let whole = self.add(done, self.round_down(left, rows as i64)?)?;
             self.for_loop(done, whole, rows as i64, &[], |lowering, row, _| {
-                lowering.register_block(dot, rhs, &Block { row, rows, ..block })?;
+                body(lowering, row, rows)?;
                 Ok(Vec::new())
             })?;
             done = whole;
-            if done == dot.m {
+            if done == m {
                 break;
             }
         }
