@@ -59,6 +59,16 @@ pub enum Activations {
     Q8,
 }
 
+impl Activations {
+    /// The name, as `--act` has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Activations::F32 => "f32",
+            Activations::Q8 => "q8",
+        }
+    }
+}
+
 impl Settings {
     /// The largest context that is taken unasked.
     pub const DEFAULT_CONTEXT: u64 = 4096;

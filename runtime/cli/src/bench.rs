@@ -42,6 +42,7 @@ pub fn run(options: &BenchOptions) -> Result<(), Failure> {
             "file": engine.file(),
             "device": engine.device().name(),
             "threads": options.engine.threads,
+            "act": options.engine.settings.activations.name(),
             "kv": options.engine.settings.kv.name(),
             "load_seconds": load,
             "kernels": { "compiled": engine.kernels().compiled, "cached": engine.kernels().cached },

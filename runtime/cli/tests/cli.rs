@@ -348,7 +348,7 @@ fn a_bench_fills_the_context_to_its_depth() {
     let Some(output) = bench(&["--depth", "9"]) else { return };
     assert!(output.status.success(), "{}", text(&output.stderr));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(json["depth"], 9);
+    assert_eq!((&json["depth"], &json["act"]), (&9.into(), &"f32".into()));
     assert!(json["peak_resident_bytes"].as_u64().unwrap() > 1 << 20);
     for part in ["prompt", "generation"] {
         assert_eq!(json[part]["tokens_per_second"].as_array().unwrap().len(), 2);
