@@ -14,8 +14,9 @@ use phobos_models::{
 };
 
 use crate::{
+    builder::{Builder, Value},
     golden::{Tiny, argmax, nmse, smollm2, smollm2_model},
-    graph::{assert_matches, assert_other_shapes, load, settings},
+    graph::{assert_matches, assert_other_shapes, load, load_file, settings},
 };
 
 /// A compiler and the host device, or why there are none.
@@ -120,4 +121,23 @@ fn rounded_activations_stay_close_to_exact_ones() {
         eprintln!("{count} tokens in chunks of {chunk}: NMSE {nmse:e}");
         assert!(nmse < limit, "{count} tokens in chunks of {chunk}: NMSE {nmse:e}");
     }
+}
+
+/// From 1024 positions on, one row goes over them in parts: it finds what a batch finds.
+#[test]
+fn a_row_over_a_long_text_is_what_a_batch_gives() {
+    let Some((source, device)) = compiler() else { return };
+    let file = Builder::llama().key("llama.context_length", Value::U32(1100)).file();
+    let settings = Settings { context: Some(1100), ..settings(DType::F32, 64) };
+    let model = load_file(&file, &settings, device, &source);
+    let tokens: Vec<u32> = (0..1030).map(|at| at * 7 % 10).collect();
+    let batch = model.clone().sequence().unwrap().forward(&tokens, Logits::All).unwrap();
+    let (mut sequence, mut worst) = (model.sequence().unwrap(), 0.0f64);
+    sequence.forward(&tokens[..1020], Logits::None).unwrap();
+    for (at, token) in tokens.iter().enumerate().skip(1020) {
+        let row = sequence.forward(&[*token], Logits::Last).unwrap();
+        let expected = batch[at * row.len()..][..row.len()].iter().map(|value| f64::from(*value));
+        worst = worst.max(nmse(row.into_iter().map(f64::from), expected));
+    }
+    assert!(worst < 1e-9, "NMSE {worst:e}");
 }

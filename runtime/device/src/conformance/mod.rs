@@ -21,6 +21,7 @@
 //! ```
 
 mod attention;
+mod attention_parts;
 mod block;
 mod case;
 mod casts;
@@ -82,6 +83,7 @@ pub const FAMILIES: &[Family] = &[
     Family { name: "norm", cases: norm::cases },
     Family { name: "rope", cases: rope::cases },
     Family { name: "attention", cases: attention::cases },
+    Family { name: "attention_parts", cases: attention_parts::cases },
     Family { name: "gate", cases: gate::cases },
     Family { name: "seed", cases: seed::cases },
 ];
