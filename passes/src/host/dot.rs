@@ -92,9 +92,12 @@ impl<'c> Lowering<'c> {
         if matches!(dot.lhs.kind, Kind::Blocks(_)) && self.dot_quantized(op, &mut dot)? {
             return self.define_dot(result, dot, &shape, element);
         }
-        let way = Way::of(&dot, op.has_attribute("transposed"));
+        let transposed = op.has_attribute("transposed");
+        let way = Way::of(&dot, transposed);
         self.remark(op, &self.dot_remark(&dot, &way));
-        self.pad_depth(&mut dot)?;
+        if transposed {
+            self.pad_depth(&mut dot)?;
+        }
         match &way {
             Way::BlockRows(blocks) => self.dot_block_rows(&mut dot, blocks)?,
             Way::Rows => self.dot_rows(&mut dot)?,
@@ -126,8 +129,9 @@ impl<'c> Lowering<'c> {
         Ok(())
     }
 
-    /// Blocks of the right side are multiplied whole. Where the depth ends inside one, because
-    /// the left side is narrower, the left side is copied and followed by zeros.
+    /// Blocks of a transposed right side lie along the depth and are multiplied whole. Where it
+    /// ends inside one, because the left side is narrower, the left side is copied and
+    /// followed by zeros.
     fn pad_depth(&mut self, dot: &mut Dot<'c>) -> Result<(), PassError> {
         let whole = dot.rhs.granularity() as i64;
         if whole == 1 || matches!(dot.k, Size::Const(k) if k % whole == 0) {

@@ -22,6 +22,17 @@ kernel narrow[A: format, F: format](X: tensor<A>[M, J], W: tensor<F>[N, K], Y: t
   }
   Y[m :+ TM, n :+ 16] = acc
 }
+
+@autotune(TM in [1, 4, 16])
+kernel across[F: format](X: tensor<f32>[M, K], W: tensor<F>[K, N], Y: tensor<f32>[M, N]) {
+  let m = program_id(0) * TM
+  let n = program_id(1) * 64
+  var acc: tile<f32>[TM, 64] = 0.0
+  for k in range(0, K, 64) {
+    acc += dot(X[m :+ TM, k :+ 64], f32(W[k :+ 64, n :+ 64]))
+  }
+  Y[m :+ TM, n :+ 64] = acc
+}
 ";
 
 /// (M, tile): streamed, a few rows, panels.
@@ -56,6 +67,25 @@ pub(super) fn cases() -> Vec<Case> {
                     .input("X", &x)
                     .input("W", &w)
                     .output("Y", &[m, 19], product, Tolerance { absolute: 1e-6 + slack, relative: 0.0 });
+                cases.push(case);
+            }
+        }
+    }
+    // Blocks across the depth: it may end anywhere, and no row of W beyond it is read.
+    for weights in ["q8_0", "q4_1"].into_iter().filter_map(by_name).map(Element::Block) {
+        for k in [1, 40, 64, 100] {
+            for (m, tm) in HEIGHTS {
+                let x = Data::random(Element::Scalar(DType::F32), &[m, k], &mut random);
+                let w = Data::random(weights, &[k, 96], &mut random);
+                let product = matmul(&x.values, &w.values, (m, 96, k), false);
+                let magnitude = |values: &[f64]| values.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+                let slack = 1e-5 * k as f64 * magnitude(&x.values) * magnitude(&w.values);
+                let case = Case::new(format!("dot of narrow {weights}"), SOURCE, "across")
+                    .element("F", weights)
+                    .param("TM", tm)
+                    .input("X", &x)
+                    .input("W", &w)
+                    .output("Y", &[m, 96], product, Tolerance { absolute: 1e-6 + slack, relative: 0.0 });
                 cases.push(case);
             }
         }
