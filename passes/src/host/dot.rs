@@ -140,15 +140,10 @@ impl<'c> Lowering<'c> {
         self.settle_lhs(dot)?;
         let Some(view) = dot.lhs.view().cloned() else { return Ok(()) };
         let copy = self.scratch_tile(&dot.lhs.shape.clone(), dot.lhs.element)?;
-        let zero = self.b.constant(dot.lhs.element, 0.0)?;
-        let zeros = Source::whole(Kind::Splat(zero), dot.lhs.element, dot.lhs.shape.clone());
         let lhs = Source { extents: vec![dot.m, dot.k], ..dot.lhs.clone() };
         let left = self.b.binary("arith.remui", self.value(dot.k)?, self.b.i64(whole)?)?;
         let ragged = self.b.compare_integers(IntegerPredicate::NotEqual, left, self.b.i64(0)?)?;
-        self.if_then(ragged, |lowering| {
-            lowering.copy_into(&zeros, &copy)?;
-            lowering.copy_into(&lhs, &copy)
-        })?;
+        self.if_then(ragged, |lowering| lowering.copy_padded(&lhs, &copy))?;
         let strides = view
             .strides
             .iter()
@@ -163,7 +158,7 @@ impl<'c> Lowering<'c> {
             .collect::<Result<_, PassError>>()?;
         let pointer = self.b.select(ragged, copy.pointer, view.pointer)?;
         dot.lhs.kind = Kind::View(View { pointer, strides, owned: false, ..view });
-        dot.k = self.round_down(self.add(dot.k, Size::Const(whole - 1))?, whole)?;
+        dot.k = self.round_up(dot.k, whole)?;
         Ok(())
     }
 

@@ -69,9 +69,14 @@ pub(super) struct RunPlace {
 impl RunPlace {
     pub fn of(run: &Run, activations: &Format) -> RunPlace {
         let (block, start) = (run.start / activations.elements, run.start % activations.elements);
-        let sum = if run.count == activations.elements { SUM } else { HALF_SUMS[start / run.count] };
-        RunPlace { block, sum }
+        RunPlace { block, sum: sum_place(start, run.count, activations) }
     }
+}
+
+/// Where a block of activations has the scaled sum of `count` codes from `start` on: all, or a
+/// half.
+pub(super) fn sum_place(start: usize, count: usize, activations: &Format) -> usize {
+    if count == activations.elements { SUM } else { HALF_SUMS[start / count] }
 }
 
 impl<'c> Lowering<'c> {
@@ -179,7 +184,7 @@ impl<'c> Lowering<'c> {
     /// Blocks of weights along the depth, the last one counted whole.
     pub(super) fn weight_blocks(&self, dot: &Dot<'c>, format: &Format) -> Result<Size<'c>, PassError> {
         let elements = format.elements as i64;
-        self.divide(self.add(dot.k, Size::Const(elements - 1))?, elements)
+        self.divide(self.round_up(dot.k, elements)?, elements)
     }
 
     /// The first block of each of `rows` rows from `first` on; the last valid one stands

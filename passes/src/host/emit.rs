@@ -59,6 +59,11 @@ impl<'c> Lowering<'c> {
         }
     }
 
+    /// `a` rounded up to a multiple of `unit`.
+    pub(super) fn round_up(&self, a: Size<'c>, unit: i64) -> Result<Size<'c>, PassError> {
+        self.round_down(self.add(a, Size::Const(unit - 1))?, unit)
+    }
+
     pub(super) fn divide(&self, a: Size<'c>, unit: i64) -> Result<Size<'c>, PassError> {
         match a {
             Size::Const(a) => Ok(Size::Const(a / unit)),

@@ -191,9 +191,12 @@ impl<'c> Lowering<'c> {
     fn look_up_bytes(&self, table: &[i8; 16], indices: Val<'c>) -> Result<Val<'c>, PassError> {
         let width = 4 * lanes(indices.r#type());
         let ty = self.b.vector(width, self.b.int(8));
-        let entries: Vec<i64> =
-            table.iter().cycle().take(width as usize).map(|entry| i64::from(*entry as u8 ^ 0x80)).collect();
-        let entries: Vec<i64> = entries.into_iter().map(|byte| i64::from(byte as u8 as i8)).collect();
+        let entries: Vec<i64> = table
+            .iter()
+            .cycle()
+            .take(width as usize)
+            .map(|entry| i64::from((*entry as u8 ^ 0x80) as i8))
+            .collect();
         let table = self.b.integer_vector(ty, &entries)?;
         let indices = self.b.value("vector.bitcast", &[indices], ty, &[])?;
         let name = match width {

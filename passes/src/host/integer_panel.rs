@@ -12,7 +12,7 @@ use phobos_dialect::{PassError, Val};
 use super::{
     Lowering,
     dot_blocks::{Run, runs},
-    dot_integer::{Product, RunPlace},
+    dot_integer::{Product, sum_place},
     emit::Size,
     integer::Sum,
     source::Chunk,
@@ -228,8 +228,7 @@ impl<'c> Lowering<'c> {
                 }
             }
             let elements = 32 / panel.runs;
-            let segment = Run { segments: &[], start: run * elements, count: elements };
-            let sum_at = RunPlace::of(&segment, x.format).sum;
+            let sum_at = sum_place(run * elements, elements, x.format);
             for vector in 0..panel.vectors {
                 let scale = load(self, floats, panel.scale(run, vector))?;
                 let offset =

@@ -62,10 +62,7 @@ impl<'c> Lowering<'c> {
             return Ok(source);
         }
         let view = self.scratch_tile(&source.shape, source.element)?;
-        let zero = self.b.constant(source.element, 0.0)?;
-        let zeros = Source::whole(Kind::Splat(zero), source.element, source.shape.clone());
-        self.copy_into(&zeros, &view)?;
-        self.copy_into(&source, &view)?;
+        self.copy_padded(&source, &view)?;
         let mut whole = Source::whole(Kind::View(view), source.element, source.shape);
         whole.extents[..last].clone_from_slice(&source.extents[..last]);
         Ok(whole)
@@ -108,17 +105,12 @@ impl<'c> Lowering<'c> {
                 let mut values = (**values).clone();
                 let last = values.shape.len() - 1;
                 values.extents[..last].clone_from_slice(&source.extents[..last]);
-                values.extents[last] = self.up_to_blocks(source.extents[last], format)?;
+                values.extents[last] = self.round_up(source.extents[last], format.elements as i64)?;
                 self.quantize_into(&values, format, target)
             }
             Kind::Blocks(from) => self.copy_blocks(source, from, target),
             _ => Err(PassError::new(self.b.location(), "internal error: a store of no blocks")),
         }
-    }
-
-    pub(super) fn up_to_blocks(&self, extent: Size<'c>, format: &Format) -> Result<Size<'c>, PassError> {
-        let elements = format.elements as i64;
-        self.round_down(self.add(extent, Size::Const(elements - 1))?, elements)
     }
 
     fn copy_blocks(
@@ -130,7 +122,7 @@ impl<'c> Lowering<'c> {
         let (shape, extents) = (&source.shape, &source.extents);
         let last = shape.len() - 1;
         let elements = from.format.elements as i64;
-        let blocks = self.divide(self.up_to_blocks(extents[last], from.format)?, elements)?;
+        let blocks = self.divide(self.round_up(extents[last], elements)?, elements)?;
         self.for_outer(shape, extents, &[last], &mut |lowering, index| {
             let index = index.to_vec();
             lowering.for_loop(Size::Const(0), blocks, 1, &[], |lowering, block, _| {

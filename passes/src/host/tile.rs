@@ -65,6 +65,14 @@ impl<'c> Lowering<'c> {
         })
     }
 
+    /// The same with zeros where the source is not valid.
+    pub(super) fn copy_padded(&mut self, source: &Source<'c>, view: &View<'c>) -> Result<(), PassError> {
+        let zero = self.b.constant(source.element, 0.0)?;
+        let zeros = Source::whole(Kind::Splat(zero), source.element, source.shape.clone());
+        self.copy_into(&zeros, view)?;
+        self.copy_into(source, view)
+    }
+
     /// The tile in memory. A map may reuse the scratch of an input that nothing else
     /// reads ([`Self::reusable`]).
     pub(super) fn materialize(&mut self, source: &Source<'c>) -> Result<Source<'c>, PassError> {
@@ -499,7 +507,7 @@ impl<'c> Lowering<'c> {
         if cut && blocks.format.layout == Layout::Rows {
             // A tile that was quantised here may end inside a block, which is read whole.
             let mut whole = source.extents.clone();
-            whole[last] = self.up_to_blocks(whole[last], blocks.format)?;
+            whole[last] = self.round_up(whole[last], blocks.format.elements as i64)?;
             let view = self.scratch_tile(&shape, element)?;
             let decoded =
                 Source { kind: Kind::Decode(blocks), element, shape: shape.clone(), extents: whole };
