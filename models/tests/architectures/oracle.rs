@@ -14,14 +14,15 @@ use std::{
 
 use half::f16;
 use phobos_artifact::{
-    Access, ArgKind, Argument, Artifact, Chip, CompileError, CompileRequest, DType, Element, Extent,
-    GridExpr, IndexBits, KernelSource, Metadata,
+    Access, ArgKind, Argument, Artifact, Chip, CompileRequest, DType, Element, Extent, GridExpr, IndexBits,
+    Metadata,
 };
 use phobos_device::{
     Buffer, CheckedLaunch, Device, DeviceError, DeviceToken, Kernel, MemoryInfo, Permission, SharedBytes,
     Tensor,
 };
 use phobos_gguf::dequantize;
+use phobos_worker::{CompileError, KernelSource};
 
 /// Signatures as in the .ph files: tensors with element (a generic's name or a type),
 /// axes and access; then scalars.
