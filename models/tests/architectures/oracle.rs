@@ -277,8 +277,8 @@ impl Device for OracleDevice {
         Kernel::new(&self.token, &artifact.metadata, || Ok(Box::new(()) as Box<dyn Any + Send + Sync>))
     }
 
-    fn launch_checked(&self, kernel: &Kernel, launch: &CheckedLaunch<'_>) -> Result<(), DeviceError> {
-        let name = &kernel.metadata().kernel;
+    fn launch(&self, launch: &CheckedLaunch<'_>) -> Result<(), DeviceError> {
+        let name = &launch.kernel().metadata().kernel;
         *self.launches.lock().unwrap().entry(name.clone()).or_default() += 1;
         let tensors: Vec<&Tensor> = launch.tensors().collect();
         // The slots after the tensors: scalars in the order of the signature.
