@@ -144,7 +144,15 @@ pub enum Contract {
         /// The divisor.
         of: u64,
     },
-    /// `dim <= limit`: index arithmetic of the chosen width stays exact.
+    /// `dim >= limit`: the kernel was compiled for these values.
+    AtLeast {
+        /// The dim's name.
+        dim: String,
+        /// The least value.
+        limit: u64,
+    },
+    /// `dim <= limit`: the kernel was compiled for these values, or index arithmetic of the
+    /// chosen width stays exact.
     AtMost {
         /// The dim's name.
         dim: String,

@@ -11,6 +11,7 @@ use crate::{
     dtype::Element,
     fingerprint::Fingerprint,
     hex::{self, HexError},
+    range::DimRange,
 };
 
 /// A request to compile one kernel for one chip.
@@ -25,6 +26,8 @@ pub struct CompileRequest {
     pub elements: BTreeMap<String, Element>,
     /// Named dims that are fixed at compile time, checked again at launch.
     pub dims: BTreeMap<String, u64>,
+    /// What is known of dims that a launch gives: parameters are chosen for these values.
+    pub ranges: BTreeMap<String, DimRange>,
     /// `@autotune` parameters that the caller chose.
     pub params: BTreeMap<String, u64>,
     /// Everything else that decides the code.
@@ -77,7 +80,7 @@ impl CompileRequest {
     /// model are the same for every chip.
     pub fn canonical_bytes_without_chip(&self) -> Vec<u8> {
         // Destructured whole, so that a new member cannot be forgotten here.
-        let CompileRequest { source, kernel, elements, dims, params, options, chip: _ } = self;
+        let CompileRequest { source, kernel, elements, dims, ranges, params, options, chip: _ } = self;
         let CompileOptions { index_bits, no_tune } = options;
         let mut bytes = Vec::with_capacity(source.len() + 256);
         field(&mut bytes, source.as_bytes());
@@ -94,6 +97,13 @@ impl CompileRequest {
                 bytes.extend_from_slice(&value.to_le_bytes());
             }
         }
+        count(&mut bytes, ranges.len());
+        for (name, range) in ranges {
+            field(&mut bytes, name.as_bytes());
+            bytes.extend_from_slice(&range.least().to_le_bytes());
+            // No dim is compiled for 0, so 0 stands for no end.
+            bytes.extend_from_slice(&range.most().unwrap_or(0).to_le_bytes());
+        }
         bytes.extend_from_slice(&index_bits.map_or(0, IndexBits::bits).to_le_bytes());
         bytes.push(u8::from(*no_tune));
         bytes
@@ -101,14 +111,14 @@ impl CompileRequest {
 
     /// The cache key of the request for the compiler with `fingerprint`.
     pub fn key(&self, fingerprint: &Fingerprint) -> RequestKey {
-        let mut hasher = blake3::Hasher::new_derive_key("phobos compile request key 1");
+        let mut hasher = blake3::Hasher::new_derive_key("phobos compile request key 2");
         hasher.update(fingerprint.as_bytes()).update(&self.canonical_bytes());
         RequestKey(*hasher.finalize().as_bytes())
     }
 
     /// The digest of the request without chip and compiler: its name in a manifest.
     pub fn manifest_key(&self) -> RequestKey {
-        let mut hasher = blake3::Hasher::new_derive_key("phobos manifest request key 1");
+        let mut hasher = blake3::Hasher::new_derive_key("phobos manifest request key 2");
         hasher.update(&self.canonical_bytes_without_chip());
         RequestKey(*hasher.finalize().as_bytes())
     }
@@ -118,6 +128,7 @@ impl CompileRequest {
         let mut bound: Vec<String> = Vec::new();
         bound.extend(self.elements.iter().map(|(name, element)| format!("{name}={element}")));
         bound.extend(self.dims.iter().chain(&self.params).map(|(name, value)| format!("{name}={value}")));
+        bound.extend(self.ranges.iter().map(|(name, range)| format!("{name}={range}")));
         bound.extend(self.options.index_bits.map(|bits| format!("index-bits={}", bits.bits())));
         bound.extend(self.options.no_tune.then(|| "no-tune".to_owned()));
         let bound = if bound.is_empty() { String::new() } else { format!("[{}]", bound.join(",")) };
@@ -185,6 +196,7 @@ mod tests {
             kernel: "linear".into(),
             elements: BTreeMap::from([("F".into(), "q4_1".parse().unwrap())]),
             dims: BTreeMap::from([("D".into(), 64)]),
+            ranges: BTreeMap::new(),
             params: BTreeMap::from([("TILE_N".into(), 32)]),
             options: CompileOptions::default(),
             chip: Chip::Host(HostLevel::V3),
@@ -212,6 +224,9 @@ mod tests {
             changed(|r| {
                 r.dims.append(&mut r.params);
             }),
+            changed(|r| r.ranges = BTreeMap::from([("M".into(), "2..31".parse().unwrap())])),
+            changed(|r| r.ranges = BTreeMap::from([("M".into(), "2..".parse().unwrap())])),
+            changed(|r| r.ranges = BTreeMap::from([("N".into(), "2..".parse().unwrap())])),
             // The same letters, cut elsewhere.
             changed(|r| {
                 r.source.push('l');
@@ -243,12 +258,15 @@ mod tests {
         let text = |text: &str| [number(text.len() as u64), text.as_bytes().to_vec()].concat();
         let mut request = request();
         request.options.index_bits = Some(IndexBits::B32);
+        request.ranges =
+            [("M", "2..31"), ("N", "32..")].map(|(name, text)| (name.into(), text.parse().unwrap())).into();
         let expected = [
             text("kernel linear() {}"),
             text("linear"),
             [number(1), text("F"), text("q4_1")].concat(),
             [number(1), text("D"), number(64)].concat(),
             [number(1), text("TILE_N"), number(32)].concat(),
+            [number(2), text("M"), number(2), number(31), text("N"), number(32), number(0)].concat(),
             vec![32, 0, 0, 0, 0],
             text("host-x86-64-v3"),
         ];
@@ -270,8 +288,9 @@ mod tests {
         let options = changed(|r| {
             r.dims.clear();
             r.params.clear();
+            r.ranges.insert("M".into(), "2..31".parse().unwrap());
             r.options = CompileOptions { index_bits: Some(IndexBits::B64), no_tune: true };
         });
-        assert_eq!(options.label(), "linear[F=q4_1,index-bits=64,no-tune] host-x86-64-v3");
+        assert_eq!(options.label(), "linear[F=q4_1,M=2..31,index-bits=64,no-tune] host-x86-64-v3");
     }
 }

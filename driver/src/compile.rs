@@ -122,7 +122,9 @@ pub fn compile_to(
             request.chip
         )));
     };
-    let params = tune::choose(&kernel, &request.params, request.options.no_tune)
+    check_ranges(request, &kernel)?;
+    let rule = tune::HostRule::new(&kernel, &request.ranges);
+    let params = tune::choose(&kernel, &request.params, request.options.no_tune, &rule)
         .map_err(|error| Failure::user(error.to_string()))?;
     let values = bindings(request, &kernel, &params)?;
     phases.end("tune");
@@ -216,6 +218,24 @@ fn front_end(
     Ok(kernel)
 }
 
+/// A range is of a dim that the launch gives.
+fn check_ranges(request: &CompileRequest, kernel: &Kernel) -> Result<(), Failure> {
+    for (name, range) in &request.ranges {
+        if !kernel.dims.contains(name) {
+            return Err(unknown_dim(kernel, name));
+        }
+        if let Some(value) = request.dims.get(name) {
+            return Err(Failure::user(format!("dim `{name}` is bound to {value} and has a range, {range}")));
+        }
+    }
+    Ok(())
+}
+
+fn unknown_dim(kernel: &Kernel, name: &str) -> Failure {
+    let known = kernel.dims.join(", ");
+    Failure::user(format!("kernel `{}` has no dim `{name}`; it has {known}", kernel.name))
+}
+
 /// Every name that specialisation binds: parameters, and dims that the request fixes.
 fn bindings(
     request: &CompileRequest,
@@ -225,11 +245,7 @@ fn bindings(
     let mut values = params.clone();
     for (name, value) in &request.dims {
         if !kernel.dims.contains(name) {
-            let known = kernel.dims.join(", ");
-            return Err(Failure::user(format!(
-                "kernel `{}` has no dim `{name}`; it has {known}",
-                kernel.name
-            )));
+            return Err(unknown_dim(kernel, name));
         }
         if *value == 0 || i64::try_from(*value).is_err() {
             return Err(Failure::user(format!(

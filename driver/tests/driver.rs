@@ -38,6 +38,7 @@ fn request(source: &str, kernel: &str, level: HostLevel) -> CompileRequest {
         kernel: kernel.into(),
         elements: BTreeMap::new(),
         dims: BTreeMap::new(),
+        ranges: BTreeMap::new(),
         params: BTreeMap::new(),
         options: CompileOptions::default(),
         chip: Chip::Host(level),
@@ -168,6 +169,7 @@ fn model_requests(level: HostLevel) -> Vec<CompileRequest> {
         });
         all.push(CompileRequest {
             elements: elements.collect(),
+            ranges: BTreeMap::new(),
             params: named(true),
             dims: named(false),
             ..request(source, kernel, level)

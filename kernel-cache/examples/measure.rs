@@ -143,6 +143,7 @@ fn gemm(manifest: &str, source: &str, tiles: &str) {
             kernel: "gemm".into(),
             elements: BTreeMap::new(),
             dims: BTreeMap::new(),
+            ranges: BTreeMap::new(),
             params,
             options: CompileOptions::default(),
             chip: Chip::Host(HostLevel::V2),

@@ -290,6 +290,7 @@ mod tests {
             kernel: "k".into(),
             elements: BTreeMap::from([("F".into(), "q4_0".parse().unwrap())]),
             dims: BTreeMap::new(),
+            ranges: BTreeMap::new(),
             params: BTreeMap::from([("T".into(), 1)]),
             options: CompileOptions::default(),
             chip: Chip::Sm(80),

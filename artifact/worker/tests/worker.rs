@@ -220,6 +220,7 @@ fn request(kernel: &str) -> CompileRequest {
         kernel: kernel.into(),
         elements: BTreeMap::new(),
         dims: BTreeMap::new(),
+        ranges: BTreeMap::new(),
         params: BTreeMap::new(),
         options: CompileOptions::default(),
         chip: Chip::Host(HostLevel::V3),

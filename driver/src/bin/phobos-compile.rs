@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::{CommandFactory, Parser, ValueEnum};
-use phobos_artifact::{Artifact, Chip, CompileOptions, CompileRequest, Element, IndexBits};
+use phobos_artifact::{Artifact, Chip, CompileOptions, CompileRequest, DimRange, Element, IndexBits};
 use phobos_driver::{
     Failure, Stage,
     compile::{Output, expand_imports},
@@ -50,6 +50,10 @@ struct Arguments {
     /// Fix a named dim at compile time
     #[arg(long = "dim", value_name = "N=V", value_parser = number)]
     dims: Vec<(String, u64)>,
+    /// Say which values a dim has at launch, such as M=1, M=2..31 or M=32..: tiles are chosen
+    /// for them
+    #[arg(long = "range", value_name = "N=A..B", value_parser = range)]
+    ranges: Vec<(String, DimRange)>,
     /// Bind a generic parameter to an element type, such as F=q4_1
     #[arg(long = "type", value_name = "N=T", value_parser = element)]
     types: Vec<(String, Element)>,
@@ -126,6 +130,12 @@ fn number(text: &str) -> Result<(String, u64), String> {
     let (name, value) = pair(text)?;
     let value = value.parse().map_err(|_| format!("`{value}` is not a whole number"))?;
     Ok((name, value))
+}
+
+fn range(text: &str) -> Result<(String, DimRange), String> {
+    let (name, value) = pair(text)?;
+    let range = value.parse().map_err(|error| format!("{error}"))?;
+    Ok((name, range))
 }
 
 fn element(text: &str) -> Result<(String, Element), String> {
@@ -247,6 +257,7 @@ fn request(
         kernel,
         elements: unique("type", &arguments.types)?,
         dims: unique("dim", &arguments.dims)?,
+        ranges: unique("range", &arguments.ranges)?,
         params: unique("param", &arguments.params)?,
         options: CompileOptions { index_bits, no_tune: arguments.no_tune },
         chip,

@@ -33,6 +33,7 @@ pub fn request(kernel: &str, chip: Chip) -> CompileRequest {
         kernel: kernel.into(),
         elements: BTreeMap::new(),
         dims: BTreeMap::new(),
+        ranges: BTreeMap::new(),
         params: BTreeMap::new(),
         options: CompileOptions::default(),
         chip,

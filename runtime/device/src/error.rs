@@ -265,7 +265,17 @@ pub enum LaunchFault {
         /// The value given.
         found: u64,
     },
-    /// A dim is larger than the kernel's index arithmetic allows.
+    /// A dim is smaller than the kernel was compiled for.
+    #[error("dim `{dim}` must be at least {limit}, it is {found}")]
+    DimTooSmall {
+        /// The dim.
+        dim: String,
+        /// The limit.
+        limit: u64,
+        /// The value given.
+        found: u64,
+    },
+    /// A dim is larger than the kernel was compiled for, or than its index arithmetic allows.
     #[error("dim `{dim}` must be at most {limit}, it is {found}")]
     DimTooLarge {
         /// The dim.

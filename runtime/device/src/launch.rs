@@ -379,6 +379,12 @@ impl<'a> Launch<'a> {
                         return Err(LaunchFault::NotAMultiple { dim: signature.dim_name(dim), of, found });
                     }
                 }
+                Check::AtLeast { dim, limit } => {
+                    let found = dims.get(dim);
+                    if found < limit {
+                        return Err(LaunchFault::DimTooSmall { dim: signature.dim_name(dim), limit, found });
+                    }
+                }
                 Check::AtMost { dim, limit } => {
                     let found = dims.get(dim);
                     if found > limit {

@@ -66,6 +66,7 @@ pub(crate) struct DimSpec {
 /// A contract with its names resolved.
 pub(crate) enum Check {
     Multiple { dim: usize, of: u64 },
+    AtLeast { dim: usize, limit: u64 },
     AtMost { dim: usize, limit: u64 },
     Elements { argument: usize, limit: u64 },
 }
@@ -205,6 +206,7 @@ fn resolve_contract(contract: &Contract, dims: &Dims, arguments: &[ArgumentSpec]
     match contract {
         Contract::Multiple { dim, of: 0 } => Err(format!("`{dim}` cannot be a multiple of 0")),
         Contract::Multiple { dim, of } => Ok(Check::Multiple { dim: find(dim)?, of: *of }),
+        Contract::AtLeast { dim, limit } => Ok(Check::AtLeast { dim: find(dim)?, limit: *limit }),
         Contract::AtMost { dim, limit } => Ok(Check::AtMost { dim: find(dim)?, limit: *limit }),
         Contract::TensorElements { tensor, limit } => {
             let argument = arguments

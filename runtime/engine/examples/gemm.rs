@@ -41,6 +41,7 @@ fn main() {
         kernel: KERNEL.to_owned(),
         elements: BTreeMap::new(),
         dims: BTreeMap::new(),
+        ranges: BTreeMap::new(),
         params: params.iter().map(|param| override_of(param)).collect(),
         options: CompileOptions::default(),
         chip: device.chips()[0],

@@ -1,17 +1,16 @@
 //! Choosing `@autotune` parameters without measuring.
 //!
 //! The candidates are the product of the lists, less those that a `where` condition or
-//! a block format rules out, with the caller's overrides fixed. Among them the ranking
-//! takes the largest product of all parameters up to [`TARGET_VOLUME`] (a 64³ tile: its
-//! operands fit a core's L2 cache), or the smallest if all are larger; of equals the
-//! one whose parameters are closest to each other, then the first in list order.
+//! a block format rules out, with the caller's overrides fixed. Among them the chip's
+//! [`Rule`] takes the first of the best. A rule is a file here.
+
+mod host;
 
 use std::collections::BTreeMap;
 
+pub use host::HostRule;
 use phobos_lang::typed::{BinaryOp, Expr, ExprKind, Kernel, Param, UnaryOp};
 
-/// The product of parameters that the ranking aims at.
-pub const TARGET_VOLUME: u128 = 64 * 64 * 64;
 /// The most combinations that are looked at.
 const MAX_CANDIDATES: usize = 100_000;
 
@@ -50,21 +49,28 @@ pub enum TuneError {
     },
 }
 
+/// What a chip prefers.
+pub trait Rule {
+    /// The rank of a candidate, compared from its first number on: smaller is better.
+    fn rank(&self, candidate: &BTreeMap<String, u64>) -> Vec<u128>;
+}
+
 /// The value of every parameter of `kernel`.
 pub fn choose(
     kernel: &Kernel,
     overrides: &BTreeMap<String, u64>,
     first_of_each: bool,
+    rule: &dyn Rule,
 ) -> Result<BTreeMap<String, u64>, TuneError> {
     check_overrides(kernel, overrides)?;
-    let mut best: Option<(Rank, BTreeMap<String, u64>)> = None;
+    let mut best: Option<(Vec<u128>, BTreeMap<String, u64>)> = None;
     let mut last_refusal = "its lists are empty".to_owned();
     for candidate in candidates(kernel, overrides, first_of_each)? {
         if let Some(why) = refusal(kernel, &candidate) {
             last_refusal = why;
             continue;
         }
-        let rank = rank(&candidate);
+        let rank = rule.rank(&candidate);
         if best.as_ref().is_none_or(|(other, _)| rank < *other) {
             best = Some((rank, candidate));
         }
@@ -176,16 +182,4 @@ fn evaluate(expr: &Expr, candidate: &BTreeMap<String, u64>) -> Option<i128> {
         ExprKind::Cast(operand) => evaluate(operand, candidate),
         _ => None,
     }
-}
-
-/// Smaller is better: over the target or not, distance from it, imbalance.
-type Rank = (bool, u128, u64);
-
-fn rank(candidate: &BTreeMap<String, u64>) -> Rank {
-    let volume = candidate.values().fold(1u128, |volume, value| volume.saturating_mul(u128::from(*value)));
-    let imbalance = match (candidate.values().max(), candidate.values().min()) {
-        (Some(most), Some(least)) => most - least,
-        _ => 0,
-    };
-    (volume > TARGET_VOLUME, volume.abs_diff(TARGET_VOLUME), imbalance)
 }
