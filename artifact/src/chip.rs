@@ -58,33 +58,6 @@ impl HostLevel {
         None
     }
 
-    /// How many `f32` lanes the widest vector of this level has.
-    pub fn f32_lanes(self) -> u32 {
-        match self {
-            HostLevel::V2 => 4,
-            HostLevel::V3 => 8,
-            HostLevel::V4 | HostLevel::V4Vnni => 16,
-        }
-    }
-
-    /// LLVM's name of the CPU model for this level.
-    pub fn llvm_cpu(self) -> &'static str {
-        match self {
-            HostLevel::V2 => "x86-64-v2",
-            HostLevel::V3 => "x86-64-v3",
-            HostLevel::V4 | HostLevel::V4Vnni => "x86-64-v4",
-        }
-    }
-
-    /// What LLVM may use beside the CPU model, and what it is to prefer.
-    pub fn llvm_features(self) -> &'static str {
-        match self {
-            HostLevel::V2 | HostLevel::V3 => "",
-            HostLevel::V4 => "-prefer-256-bit",
-            HostLevel::V4Vnni => "-prefer-256-bit,+avx512vnni,+fast-dpwssd",
-        }
-    }
-
     /// The name in chips and pipelines: `v2`, `v3`, `v4`, `v4-vnni`.
     pub fn name(self) -> &'static str {
         match self {

@@ -4,6 +4,7 @@
 //! - [`request`]: what to compile; its digest is the kernel cache's key.
 //! - [`artifact`]: the compiled kernel, one self-describing blob.
 //! - [`codec`]: its bytes; [`Fingerprint`]: the compiler that made it.
+//! - [`facts`]: what chips can do.
 //! - [`chip`], [`dtype`], [`mod@format`]: the names of targets, element types and
 //!   block formats, with everything both halves must agree on about them.
 
@@ -11,6 +12,7 @@ pub mod artifact;
 pub mod chip;
 pub mod codec;
 pub mod dtype;
+pub mod facts;
 mod fingerprint;
 pub mod format;
 pub mod grid;
@@ -22,6 +24,7 @@ pub use artifact::{Access, ArgKind, Argument, Artifact, Contract, Extent, Image,
 pub use chip::{Chip, HostLevel};
 pub use codec::DecodeError;
 pub use dtype::{DType, Element};
+pub use facts::{ChipFacts, GpuFacts, HostFacts};
 pub use fingerprint::Fingerprint;
 pub use grid::GridExpr;
 pub use hex::HexError;

@@ -1,7 +1,7 @@
 //! A kernel's metadata with every name resolved to an index, once at load, so that a
 //! launch compares numbers only.
 
-use phobos_artifact::{ArgKind, Contract, DType, Element, Extent, GridExpr, IndexBits, Metadata};
+use phobos_artifact::{ArgKind, ChipFacts, Contract, DType, Element, Extent, GridExpr, IndexBits, Metadata};
 
 /// The most arguments a kernel may have, dims included.
 pub const MAX_ARGUMENTS: usize = 48;
@@ -10,9 +10,6 @@ pub const MAX_DIMS: usize = 32;
 /// The most axes a tensor may have.
 pub const MAX_RANK: usize = 8;
 
-/// The largest grid along x, y and z on a GPU (CUDA C++ Programming Guide, "Technical
-/// Specifications per Compute Capability").
-const GPU_GRID: [u64; 3] = [0x7fff_ffff, 0xffff, 0xffff];
 /// The largest number of programs on the host, over all axes: leaves room for the
 /// chunks that threads take past the end.
 const HOST_PROGRAMS: u64 = 1 << 62;
@@ -154,7 +151,10 @@ impl Signature {
             dims: dims.specs,
             checks,
             grid,
-            grid_limits: if host { [HOST_PROGRAMS; 3] } else { GPU_GRID },
+            grid_limits: match metadata.chip.facts() {
+                ChipFacts::Host(_) => [HOST_PROGRAMS; 3],
+                ChipFacts::Gpu(facts) => facts.grid,
+            },
             program_limit: if host { HOST_PROGRAMS } else { u64::MAX },
         })
     }
