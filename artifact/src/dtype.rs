@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::format::{self, Format};
+use crate::format::{self, Format, LayoutError};
 
 /// A scalar element type, under its name in the `.ph` language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -141,6 +141,69 @@ impl Element {
         }
         let matrix = format.device_matrix_bytes(*rows, columns / format.elements as u64)?;
         outer.iter().try_fold(matrix, |size, dim| size.checked_mul(*dim))
+    }
+
+    /// The bytes of a tensor of `shape` (outermost first) as a kernel reads them, from those
+    /// that a file holds: scalars and activations as they are, and the rows of formats of
+    /// weights padded and interleaved ([`format::layout`](crate::format::layout)).
+    /// [`Element::from_device`] is the way back.
+    ///
+    /// ```
+    /// use phobos_artifact::Element;
+    ///
+    /// let q8_0: Element = "q8_0".parse()?;
+    /// // Three rows of 64 columns: two blocks of 34 bytes in each.
+    /// let file: Vec<u8> = (0..3 * 2 * 34).map(|byte| byte as u8).collect();
+    /// let device = q8_0.to_device(&[3, 64], &file)?;
+    /// // Rows are filled up to 16. The scale of the first block of each row comes first.
+    /// assert_eq!(device.len(), 16 * 2 * 34);
+    /// assert_eq!(device[..6], [file[0], file[1], file[68], file[69], file[136], file[137]]);
+    /// assert_eq!(q8_0.from_device(&[3, 64], &device)?, file);
+    ///
+    /// let error = q8_0.to_device(&[3, 64], &file[1..]).unwrap_err();
+    /// assert_eq!(error.to_string(), "a tensor of q8_0 of shape [3, 64] is 204 bytes in the file, not 203");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn to_device(self, shape: &[u64], file: &[u8]) -> Result<Vec<u8>, LayoutError> {
+        self.relaid(shape, file, true)
+    }
+
+    /// The bytes of a tensor of `shape` in the order of a file, from those of a buffer that
+    /// kernels read: the inverse of [`Element::to_device`].
+    pub fn from_device(self, shape: &[u64], device: &[u8]) -> Result<Vec<u8>, LayoutError> {
+        self.relaid(shape, device, false)
+    }
+
+    fn relaid(self, shape: &[u64], source: &[u8], to_device: bool) -> Result<Vec<u8>, LayoutError> {
+        let no_shape = || LayoutError::Shape { element: self, shape: shape.to_vec() };
+        let size =
+            |bytes: Option<u64>| bytes.and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(no_shape);
+        let (file, device) = (size(self.tensor_bytes(shape))?, size(self.device_bytes(shape))?);
+        let (place, wanted, target) =
+            if to_device { ("the file", file, device) } else { ("the device layout", device, file) };
+        if source.len() != wanted {
+            let (shape, wanted, found) = (shape.to_vec(), wanted as u64, source.len());
+            return Err(LayoutError::Tensor { element: self, shape, place, wanted, found });
+        }
+        let Element::Block(format) = self else { return Ok(source.to_vec()) };
+        let matrices = shape.get(..shape.len().saturating_sub(2)).unwrap_or_default();
+        let matrices = size(matrices.iter().try_fold(1, |product: u64, dim| product.checked_mul(*dim)))?;
+        let mut result = vec![0; target];
+        if matrices == 0 || target == 0 {
+            return Ok(result);
+        }
+        let axis = |back: usize| shape.len().checked_sub(back).and_then(|axis| shape.get(axis)).copied();
+        let (rows, columns) = (size(Some(axis(2).unwrap_or(1)))?, size(axis(1))?);
+        let blocks = columns / format.elements;
+        let parts = source.chunks_exact(wanted / matrices).zip(result.chunks_exact_mut(target / matrices));
+        for (source, target) in parts {
+            if to_device {
+                format.to_device(rows, blocks, source, target)?;
+            } else {
+                format.from_device(rows, blocks, source, target)?;
+            }
+        }
+        Ok(result)
     }
 
     /// Bytes of a contiguous tensor of `shape` (outermost first) as a file holds it, or

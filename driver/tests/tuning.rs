@@ -23,7 +23,7 @@ fn chosen(source: &str, kernel: &str, elements: &[(&str, &str)], ranges: &[(&str
     let ranges = ranges.iter().map(|(name, range)| ((*name).to_owned(), range.parse().unwrap())).collect();
     let kernel = phobos_lang::check(&module, kernel, &elements).kernel.unwrap();
     let rule = HostRule::new(&kernel, &ranges);
-    choose(&kernel, &BTreeMap::new(), false, &rule).unwrap().into_values().collect()
+    choose(&kernel, &file, &BTreeMap::new(), false, &rule).unwrap().into_values().collect()
 }
 
 /// TILE_K, TILE_M and TILE_N of every product of the models, for every class of rows and

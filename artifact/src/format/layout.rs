@@ -18,6 +18,7 @@
 //! for all lanes: they stay in rows ([`Layout::Rows`]).
 
 use super::Format;
+use crate::Element;
 
 /// Rows of a group: the f32 lanes of the widest vectors of the host.
 pub const GROUP_ROWS: usize = 16;
@@ -62,16 +63,49 @@ pub enum Layout {
     Rows,
 }
 
-/// Bytes that do not make up the matrix they should.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{rows} rows of {blocks_per_row} blocks of `{format}` are {wanted} bytes in {place}, not {found}")]
-pub struct LayoutError {
-    format: &'static str,
-    place: &'static str,
-    rows: usize,
-    blocks_per_row: usize,
-    wanted: usize,
-    found: usize,
+/// Bytes that do not make up what they should.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// The bytes of a matrix are too many or too few.
+    #[error(
+        "{rows} rows of {blocks_per_row} blocks of `{format}` are {wanted} bytes in {place}, not {found}"
+    )]
+    Matrix {
+        /// The format.
+        format: &'static str,
+        /// Where the bytes are: the file or the device layout.
+        place: &'static str,
+        /// The rows.
+        rows: usize,
+        /// The blocks of a row.
+        blocks_per_row: usize,
+        /// The bytes that they are.
+        wanted: usize,
+        /// The bytes that were given.
+        found: usize,
+    },
+    /// The bytes of a tensor are too many or too few.
+    #[error("a tensor of {element} of shape {shape:?} is {wanted} bytes in {place}, not {found}")]
+    Tensor {
+        /// The element type.
+        element: Element,
+        /// The shape.
+        shape: Vec<u64>,
+        /// Where the bytes are: the file or the device layout.
+        place: &'static str,
+        /// The bytes that it is.
+        wanted: u64,
+        /// The bytes that were given.
+        found: usize,
+    },
+    /// A shape that no tensor has: it overflows, or its rows are not whole blocks.
+    #[error("no tensor of {element} has the shape {shape:?}: its rows are whole blocks of {}", element.block_elements())]
+    Shape {
+        /// The element type.
+        element: Element,
+        /// The shape.
+        shape: Vec<u64>,
+    },
 }
 
 impl Format {
@@ -120,7 +154,7 @@ impl Format {
         device: &mut [u8],
     ) -> Result<(), LayoutError> {
         let row_bytes = blocks_per_row * self.bytes;
-        let error = |place, wanted, found| LayoutError {
+        let error = |place, wanted, found| LayoutError::Matrix {
             format: self.name,
             place,
             rows,
@@ -147,6 +181,61 @@ impl Format {
             self.interleave(row_bytes, source, group);
         }
         Ok(())
+    }
+
+    /// Brings one matrix back from the device layout into the file's order: the inverse of
+    /// [`Format::to_device`]. The rows that fill up the last group are left out.
+    pub fn from_device(
+        &self,
+        rows: usize,
+        blocks_per_row: usize,
+        device: &[u8],
+        file: &mut [u8],
+    ) -> Result<(), LayoutError> {
+        let row_bytes = blocks_per_row * self.bytes;
+        let group_bytes = self.group_rows() * row_bytes;
+        let sizes = [
+            ("the file", rows * row_bytes, file.len()),
+            ("the device layout", rows.div_ceil(self.group_rows()) * group_bytes, device.len()),
+        ];
+        if let Some((place, wanted, found)) = sizes.into_iter().find(|(_, wanted, found)| wanted != found) {
+            return Err(LayoutError::Matrix {
+                format: self.name,
+                place,
+                rows,
+                blocks_per_row,
+                wanted,
+                found,
+            });
+        }
+        if group_bytes == 0 {
+            return Ok(());
+        }
+        if self.layout == Layout::Rows {
+            file.copy_from_slice(device);
+            return Ok(());
+        }
+        for (group, target) in device.chunks_exact(group_bytes).zip(file.chunks_mut(group_bytes)) {
+            self.separate(row_bytes, group, target);
+        }
+        Ok(())
+    }
+
+    /// One group; `target` takes its rows, fewer than a group at the end of a matrix.
+    fn separate(&self, row_bytes: usize, group: &[u8], target: &mut [u8]) {
+        for (index, column) in group.chunks_exact(GROUP_ROWS * self.bytes).enumerate() {
+            let mut rest = column;
+            for piece in self.pieces() {
+                let (source, after) = rest.split_at(GROUP_ROWS * piece.bytes);
+                let at = index * self.bytes + piece.offset;
+                for (piece, row) in source.chunks_exact(piece.bytes).zip(target.chunks_exact_mut(row_bytes)) {
+                    if let Some(place) = row.get_mut(at..at + piece.len()) {
+                        place.copy_from_slice(piece);
+                    }
+                }
+                rest = after;
+            }
+        }
     }
 
     /// One group; `source` holds its rows, fewer than a group at the end of a matrix.
@@ -205,6 +294,9 @@ mod tests {
             let mut device =
                 vec![1; format.device_matrix_bytes(rows as u64, blocks as u64).unwrap() as usize];
             format.to_device(rows, blocks, &file, &mut device).unwrap();
+            let mut back = vec![1; file.len()];
+            format.from_device(rows, blocks, &device, &mut back).unwrap();
+            assert!(back == file, "{}", format.name);
             for row in 0..32 {
                 for block in 0..blocks {
                     for byte in 0..format.bytes {
@@ -230,5 +322,7 @@ mod tests {
         let mut device = vec![0; 16 * format.bytes];
         assert!(format.to_device(2, 1, &vec![0; format.bytes], &mut device).is_err());
         assert!(format.to_device(1, 1, &vec![0; format.bytes], &mut device[1..]).is_err());
+        assert!(format.from_device(1, 1, &device[1..], &mut vec![0; format.bytes]).is_err());
+        assert!(format.from_device(2, 1, &device, &mut vec![0; format.bytes]).is_err());
     }
 }

@@ -11,6 +11,10 @@ use phobos_lang::typed::{self, AxisIndex, Expr, ExprKind, ReduceOp};
 
 use crate::{LowerError, Lowering, Result, dim};
 
+/// How a value of a tile becomes a scalar.
+const THROUGH_MEMORY: &str =
+    "store the tile to a tensor `S` and read the element back: `S[0 :+ 1] = t`, then `S[0]`";
+
 impl<'c> Lowering<'c, '_> {
     /// The value of an expression.
     pub(crate) fn expr(&mut self, expr: &Expr) -> Result<Val<'c>> {
@@ -23,7 +27,7 @@ impl<'c> Lowering<'c, '_> {
 
     fn expr_here(&mut self, expr: &Expr) -> Result<Val<'c>> {
         let unsupported =
-            |what: &str| Err(LowerError::Unsupported { what: what.to_owned(), span: expr.span });
+            |what: &str, help| Err(LowerError::Unsupported { what: what.to_owned(), span: expr.span, help });
         let ty = self.ty(&expr.ty)?;
         match &expr.kind {
             ExprKind::Int(number) => Ok(self.builder.integer(ty, *number)?),
@@ -98,7 +102,13 @@ impl<'c> Lowering<'c, '_> {
             ExprKind::Load { tensor, slice, fill } => self.load(*tensor, slice, fill.as_deref(), ty),
             ExprKind::TileSlice { tile, slice } => {
                 if !matches!(expr.ty, typed::Type::Tile(_)) {
-                    return unsupported("reading one element of a tile");
+                    // What reads no element in the text is a tile where a scalar is needed.
+                    let what = if tile.span == expr.span {
+                        "a tile of one element where a scalar is needed"
+                    } else {
+                        "reading one element of a tile"
+                    };
+                    return unsupported(what, Some(THROUGH_MEMORY));
                 }
                 let tile = self.expr(tile)?;
                 let (offsets, full) = self.slice(slice, element_of(tile)?)?;
@@ -162,7 +172,7 @@ impl<'c> Lowering<'c, '_> {
                 }
                 Ok(self.builder.value("phobos.arg_reduce", &[value], ty, &attributes)?)
             }
-            ExprKind::AtomicAdd { .. } => unsupported("atomic_add"),
+            ExprKind::AtomicAdd { .. } => unsupported("atomic_add", None),
         }
     }
 

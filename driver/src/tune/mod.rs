@@ -9,7 +9,10 @@ mod host;
 use std::collections::BTreeMap;
 
 pub use host::HostRule;
-use phobos_lang::typed::{BinaryOp, Expr, ExprKind, Kernel, Param, UnaryOp};
+use phobos_lang::{
+    Refusal, SourceFile,
+    typed::{Kernel, Param},
+};
 
 /// The most combinations that are looked at.
 const MAX_CANDIDATES: usize = 100_000;
@@ -34,10 +37,12 @@ pub enum TuneError {
         name: String,
     },
     /// Nothing fits the conditions.
-    #[error("no candidate of kernel `{kernel}` satisfies its conditions: {why}")]
+    #[error("{}no candidate of kernel `{kernel}` satisfies its conditions: {why}", flags(overrides))]
     NoCandidate {
         /// The kernel.
         kernel: String,
+        /// The overrides that the condition is about.
+        overrides: Vec<(String, u64)>,
         /// The condition that ruled out the last one.
         why: String,
     },
@@ -55,19 +60,27 @@ pub trait Rule {
     fn rank(&self, candidate: &BTreeMap<String, u64>) -> Vec<u128>;
 }
 
-/// The value of every parameter of `kernel`.
+/// `--param A=1 --param B=2: `, or nothing.
+fn flags(overrides: &[(String, u64)]) -> String {
+    let flags: Vec<String> =
+        overrides.iter().map(|(name, value)| format!("--param {name}={value}")).collect();
+    if flags.is_empty() { String::new() } else { format!("{}: ", flags.join(" ")) }
+}
+
+/// The value of every parameter of `kernel`, which was read from `source`.
 pub fn choose(
     kernel: &Kernel,
+    source: &SourceFile,
     overrides: &BTreeMap<String, u64>,
     first_of_each: bool,
     rule: &dyn Rule,
 ) -> Result<BTreeMap<String, u64>, TuneError> {
     check_overrides(kernel, overrides)?;
     let mut best: Option<(Vec<u128>, BTreeMap<String, u64>)> = None;
-    let mut last_refusal = "its lists are empty".to_owned();
+    let mut refused = NoneLeft { concerns: Vec::new(), why: "its lists are empty".to_owned() };
     for candidate in candidates(kernel, overrides, first_of_each)? {
-        if let Some(why) = refusal(kernel, &candidate) {
-            last_refusal = why;
+        if let Some(refusal) = kernel.refusal(&candidate) {
+            refused.note(&refusal, source, &candidate, overrides);
             continue;
         }
         let rank = rule.rank(&candidate);
@@ -75,8 +88,35 @@ pub fn choose(
             best = Some((rank, candidate));
         }
     }
-    best.map(|(_, candidate)| candidate)
-        .ok_or_else(|| TuneError::NoCandidate { kernel: kernel.name.clone(), why: last_refusal })
+    best.map(|(_, candidate)| candidate).ok_or_else(|| TuneError::NoCandidate {
+        kernel: kernel.name.clone(),
+        overrides: refused.concerns,
+        why: refused.why,
+    })
+}
+
+/// What to say when no candidate is left: the last refusal, but of those that an override
+/// had a part in, if there are any.
+struct NoneLeft {
+    concerns: Vec<(String, u64)>,
+    why: String,
+}
+
+impl NoneLeft {
+    fn note(
+        &mut self,
+        refusal: &Refusal<'_>,
+        source: &SourceFile,
+        candidate: &BTreeMap<String, u64>,
+        overrides: &BTreeMap<String, u64>,
+    ) {
+        let concerned = overrides.iter().filter(|(name, _)| refusal.concerns(name));
+        let concerns: Vec<(String, u64)> = concerned.map(|(name, value)| (name.clone(), *value)).collect();
+        if !concerns.is_empty() || self.concerns.is_empty() {
+            self.concerns = concerns;
+            self.why = refusal.explain(source, candidate).to_string();
+        }
+    }
 }
 
 fn check_overrides(kernel: &Kernel, overrides: &BTreeMap<String, u64>) -> Result<(), TuneError> {
@@ -120,66 +160,4 @@ fn candidates(
             .collect();
     }
     Ok(all)
-}
-
-/// Why a candidate is not allowed.
-fn refusal(kernel: &Kernel, candidate: &BTreeMap<String, u64>) -> Option<String> {
-    for multiple in &kernel.param_multiples {
-        let value = candidate.get(&multiple.param).copied().unwrap_or(0);
-        if value % multiple.of != 0 {
-            return Some(format!(
-                "{} = {value} is no multiple of the block of {}",
-                multiple.param, multiple.of
-            ));
-        }
-    }
-    for constraint in &kernel.constraints {
-        if evaluate(&constraint.condition, candidate) != Some(1) {
-            return Some("a `where` condition is false".into());
-        }
-    }
-    None
-}
-
-/// The value of a `where` expression; `None` when it overflows.
-fn evaluate(expr: &Expr, candidate: &BTreeMap<String, u64>) -> Option<i128> {
-    match &expr.kind {
-        ExprKind::Int(value) => Some(i128::from(*value)),
-        ExprKind::Bool(value) => Some(i128::from(*value)),
-        ExprKind::Param(name) => candidate.get(name).map(|value| i128::from(*value)),
-        ExprKind::Unary { op, operand } => {
-            let value = evaluate(operand, candidate)?;
-            match op {
-                UnaryOp::Neg => value.checked_neg(),
-                UnaryOp::Not => Some(i128::from(value == 0)),
-                UnaryOp::BitNot => Some(!value),
-            }
-        }
-        ExprKind::Binary { op, lhs, rhs } => {
-            let (a, b) = (evaluate(lhs, candidate)?, evaluate(rhs, candidate)?);
-            match op {
-                BinaryOp::Add => a.checked_add(b),
-                BinaryOp::Sub => a.checked_sub(b),
-                BinaryOp::Mul => a.checked_mul(b),
-                BinaryOp::Div => Some(if b == 0 { 0 } else { a.checked_div(b)? }),
-                BinaryOp::Rem => Some(if b == 0 { a } else { a.checked_rem(b)? }),
-                BinaryOp::Min => Some(a.min(b)),
-                BinaryOp::Max => Some(a.max(b)),
-                BinaryOp::Eq => Some(i128::from(a == b)),
-                BinaryOp::Ne => Some(i128::from(a != b)),
-                BinaryOp::Lt => Some(i128::from(a < b)),
-                BinaryOp::Le => Some(i128::from(a <= b)),
-                BinaryOp::Gt => Some(i128::from(a > b)),
-                BinaryOp::Ge => Some(i128::from(a >= b)),
-                BinaryOp::And => Some(i128::from(a != 0 && b != 0)),
-                BinaryOp::Or => Some(i128::from(a != 0 || b != 0)),
-                BinaryOp::BitAnd => Some(a & b),
-                BinaryOp::BitOr => Some(a | b),
-                BinaryOp::BitXor => Some(a ^ b),
-                BinaryOp::Shl | BinaryOp::Shr => None,
-            }
-        }
-        ExprKind::Cast(operand) => evaluate(operand, candidate),
-        _ => None,
-    }
 }

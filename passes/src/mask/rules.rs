@@ -221,7 +221,7 @@ impl<'c> Mask<'c> {
             return Ok(());
         }
         let Some(axes) = unit_reshape(op, &from, &to) else {
-            return Err(PassError::at(
+            return Err(PassError::user(
                 op,
                 "this reshape merges or splits axes of a tile that may be partly outside its tensor: give the load an \
                  `else` value, or make the extents divide",

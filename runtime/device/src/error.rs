@@ -48,6 +48,23 @@ pub enum DeviceError {
         /// Bytes the buffer has.
         len: u64,
     },
+    /// A tensor of a format of weights does not fit its buffer, which may hold a file's bytes.
+    #[error(
+        "a tensor of {element} of shape {shape:?} is {bytes} bytes on a device, where rows are interleaved in groups \
+         (`Element::to_device` makes them of a file's bytes), and leaves a buffer of {len} bytes at offset {offset}"
+    )]
+    DeviceLayout {
+        /// The element type.
+        element: Element,
+        /// The shape.
+        shape: Vec<u64>,
+        /// First byte in the buffer.
+        offset: u64,
+        /// Bytes in the device layout.
+        bytes: u64,
+        /// Bytes the buffer has.
+        len: u64,
+    },
     /// A tensor's shape has no size: it overflows, or its rows are not whole blocks.
     #[error(
         "a tensor of {element} cannot have the shape {shape:?}: its size is over 64 bits or its last axis is not a multiple of {block}"
