@@ -235,32 +235,64 @@ impl<'c> Lowering<'c> {
         Ok(())
     }
 
+    /// The condition takes one list of values and passes another to the body and the
+    /// results: canonicalisation leaves out what a side does not read, so neither their
+    /// number nor their types agree.
     fn lower_while(&mut self, op: Op<'c>) -> Result<(), PassError> {
         let initial = ir::operands(op);
         let results = ir::results(op);
         let (scalars, tiles) = Self::split(&initial);
-        let buffers = self.buffers(&initial, &tiles, Some(&initial))?;
+        let taken = self.buffers(&initial, &tiles, Some(&initial))?;
         let new_operands =
             scalars.iter().map(|index| self.scalar(initial[*index])).collect::<Result<Vec<_>, _>>()?;
         let types: Vec<_> = new_operands.iter().map(ValueLike::r#type).collect();
-        let new = self.b.op("scf.while", &new_operands, &types, &[], &[&types, &types])?;
+        let passed_types: Vec<_> =
+            Self::split(&results).0.iter().map(|index| self.scalar_type(results[*index].r#type())).collect();
+        let passed = self.passed_buffers(op, &taken)?;
+        let new = self.b.op("scf.while", &new_operands, &passed_types, &[], &[&types, &passed_types])?;
         let outer = self.b;
-        for index in 0..2 {
+        for (index, given) in [&taken, &passed].into_iter().enumerate() {
             let (old_body, new_body) = bodies(op, new, index)?;
-            self.define_carried(&ir::arguments(old_body), &ir::arguments(new_body), &buffers);
+            self.define_carried(&ir::arguments(old_body), &ir::arguments(new_body), given);
             self.b = outer.in_block(new_body);
             self.block(old_body)?;
             let ends = Self::terminator(op, old_body)?;
-            if index == 0 {
-                let condition = self.scalar(ends[0])?;
-                self.yield_values("scf.condition", &[condition], &ends[1..], &buffers)?;
-            } else {
-                self.yield_values("scf.yield", &[], &ends, &buffers)?;
+            match ends.split_first() {
+                Some((condition, ends)) if index == 0 => {
+                    let condition = self.scalar(*condition)?;
+                    self.yield_values("scf.condition", &[condition], ends, &passed)?;
+                }
+                _ => self.yield_values("scf.yield", &[], &ends, &taken)?,
             }
         }
         self.b = outer;
-        self.define_carried(&results, &ir::results(new), &buffers);
+        self.define_carried(&results, &ir::results(new), &passed);
         Ok(())
+    }
+
+    /// The buffers of the tiles that the condition of a loop passes on: those that it was
+    /// given where it passes them as they are, which needs no copy. Each is used once, as the
+    /// body may overwrite it.
+    fn passed_buffers(&mut self, op: Op<'c>, taken: &[Source<'c>]) -> Result<Vec<Source<'c>>, PassError> {
+        let body =
+            ir::body(op, 0).ok_or_else(|| PassError::at(op, "internal error: a loop without a condition"))?;
+        let arguments = ir::arguments(body);
+        let tiles = Self::split(&arguments).1;
+        let ends = Self::terminator(op, body)?;
+        let results = ir::results(op);
+        let mut free: Vec<_> = tiles.iter().map(|index| arguments[*index]).zip(taken).collect();
+        let mut passed = Vec::new();
+        for index in Self::split(&results).1 {
+            let given = ends.get(index + 1).and_then(|end| free.iter().position(|(value, _)| value == end));
+            passed.push(match given {
+                Some(given) => free.swap_remove(given).1.clone(),
+                None => {
+                    let (shape, element) = self.shape(results[index])?;
+                    Source::whole(Kind::View(self.scratch_tile(&shape, element)?), element, shape)
+                }
+            });
+        }
+        Ok(passed)
     }
 }
 
