@@ -92,10 +92,8 @@ impl<'c> Mask<'c> {
         };
         let results = ir::results(op);
         let first = ir::body(op, 0).filter(|_| ir::name(op) == "scf.while");
-        let carry = Carry {
-            in_: carried(&first.map(ir::arguments).unwrap_or_default())?,
-            out: carried(&results)?,
-        };
+        let carry =
+            Carry { in_: carried(&first.map(ir::arguments).unwrap_or_default())?, out: carried(&results)? };
         if carry.in_.is_empty() && carry.out.is_empty() {
             for block in ir::blocks(op) {
                 self.block(block)?;
