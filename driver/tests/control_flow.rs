@@ -251,3 +251,31 @@ kernel k(A: tensor<f32>[N], n: i64, m: i32) {
         assert_eq!(got, expected, "{n}");
     }
 }
+
+/// So many loops and branches that they become functions of their own: values cross from one
+/// to the next, in a loop too.
+#[test]
+fn long_straight_code() {
+    let lines = (0..400).fold(String::new(), |text, at| {
+        format!(
+            "{text}    A[{at}] = x + {at}\n    x = A[n + {at}] + y\n    A[{at} :+ 2] = A[{at} :+ 2] + 1\n"
+        )
+    });
+    let source = format!(
+        "@grid(1)\nkernel k(A: tensor<i32>[N], n: i32) {{\n  var x: i32 = 0\n  let y = A[n]\n  for i in range(3) {{\n{lines}  }}\n{}  A[0] = x\n}}\n",
+        lines.replace("    ", "  ")
+    );
+    let before: Vec<i32> = (0..390).collect();
+    let mut expected = before.clone();
+    let (mut x, y) = (0i32, expected[5]);
+    for _ in 0..4 {
+        for at in 0..400 {
+            let value = x.wrapping_add(at as i32);
+            expected.get_mut(at).into_iter().for_each(|place| *place = value);
+            x = expected.get(at + 5).copied().unwrap_or(0).wrapping_add(y);
+            expected.iter_mut().skip(at).take(2).for_each(|place| *place = place.wrapping_add(1));
+        }
+    }
+    expected[0] = x;
+    assert_eq!(integers(&source, &before, &[("n", 5.into())]), expected);
+}

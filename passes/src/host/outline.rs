@@ -17,8 +17,8 @@ const WHOLE: usize = 192;
 const PIECE: usize = 48;
 
 impl<'c> Lowering<'c> {
-    /// Cuts the long blocks of a function.
-    pub(super) fn outline(&mut self, function: Op<'c>) -> Result<(), PassError> {
+    /// Cuts the long blocks of a function. The pieces follow it, before the kernel.
+    pub(super) fn outline(&mut self, function: Op<'c>, kernel: Op<'c>) -> Result<(), PassError> {
         let mut pieces = 0;
         // Inner blocks first: an outer one then holds calls in their place.
         for block in ir::collect(function).into_iter().rev().flat_map(ir::blocks) {
@@ -30,7 +30,7 @@ impl<'c> Lowering<'c> {
             let (mut piece, mut bodies) = (Vec::new(), 0);
             for op in operations {
                 if bodies == PIECE {
-                    self.cut(function, &piece, op, pieces)?;
+                    self.cut(kernel, &piece, op, pieces)?;
                     pieces += 1;
                     (piece, bodies) = (Vec::new(), 0);
                 }
@@ -47,7 +47,7 @@ impl<'c> Lowering<'c> {
     /// Moves the operations of a piece to a new function that is called before `next`.
     fn cut(
         &mut self,
-        function: Op<'c>,
+        kernel: Op<'c>,
         piece: &[Op<'c>],
         next: Op<'c>,
         number: usize,
@@ -103,7 +103,7 @@ impl<'c> Lowering<'c> {
 
         // The function.
         let types: Vec<_> = arguments.iter().map(ValueLike::r#type).collect();
-        let outer = Builder::before(function)?;
+        let outer = Builder::before(kernel)?;
         let void = melior::dialect::llvm::r#type::void(outer.context());
         let signature = melior::dialect::llvm::r#type::function(void, &types, false);
         let new = outer.op(
