@@ -5,6 +5,7 @@
 //! - [`artifact`]: the compiled kernel, one self-describing blob.
 //! - [`codec`]: its bytes; [`Fingerprint`]: the compiler that made it.
 //! - [`facts`]: what chips can do.
+//! - [`limits`]: what a kernel and its launch may have at most.
 //! - [`chip`], [`dtype`], [`mod@format`]: the names of targets, element types and
 //!   block formats, with everything both halves must agree on about them.
 
@@ -17,6 +18,7 @@ mod fingerprint;
 pub mod format;
 pub mod grid;
 mod hex;
+pub mod limits;
 pub mod range;
 pub mod request;
 

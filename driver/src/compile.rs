@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Once};
 
-use phobos_artifact::{Artifact, Chip, CompileRequest, Contract, Image, ImageKind, IndexBits, Metadata};
+use phobos_artifact::{
+    Artifact, Chip, CompileRequest, Contract, Image, ImageKind, IndexBits, Metadata,
+    limits::{MAX_ARGUMENTS, MAX_DIMS},
+};
 use phobos_codegen::{CodegenError, FileKind, Translated, link};
 use phobos_dialect::{
     Context, Module,
@@ -208,6 +211,7 @@ impl Path<'_> {
             return Ok((Output::Text(text(&module)), None));
         }
         let dims = dim_names(&module)?;
+        within_limits(kernel, dims.len()).map_err(|error| Failure::diagnostics(&[error], source, options))?;
         run(&context, &mut module, &phobos_passes::host_pipeline(level.name()), source, options)?;
         phases.end("passes");
         let (scratch, mut remarks) = function_facts(&module)?;
@@ -246,6 +250,28 @@ impl Path<'_> {
         let artifact = Artifact { metadata: (*metadata).clone(), images };
         Ok((Output::Artifact(Box::new(artifact)), Some(metadata)))
     }
+}
+
+/// Refuses what no device would load. `unbound` dims are passed at launch.
+fn within_limits(kernel: &Kernel, unbound: usize) -> Result<(), Diagnostic> {
+    let refuse = |what: String| Err(Diagnostic::error(Code::NotYet, kernel.span, what));
+    let (tensors, scalars) = (kernel.tensors.len(), kernel.scalars.len());
+    let arguments = tensors + scalars + unbound;
+    if arguments > MAX_ARGUMENTS {
+        return refuse(format!(
+            "kernel `{}` has {arguments} arguments ({tensors} tensors, {scalars} scalars, {unbound} dims that are not \
+             bound): at most {MAX_ARGUMENTS} are available",
+            kernel.name
+        ));
+    }
+    if kernel.dims.len() > MAX_DIMS {
+        return refuse(format!(
+            "kernel `{}` has {} named dims: at most {MAX_DIMS} are available",
+            kernel.name,
+            kernel.dims.len()
+        ));
+    }
+    Ok(())
 }
 
 fn register_passes() {

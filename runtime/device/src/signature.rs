@@ -1,18 +1,11 @@
 //! A kernel's metadata with every name resolved to an index, once at load, so that a
 //! launch compares numbers only.
 
-use phobos_artifact::{ArgKind, ChipFacts, Contract, DType, Element, Extent, GridExpr, IndexBits, Metadata};
-
-/// The most arguments a kernel may have, dims included.
-pub const MAX_ARGUMENTS: usize = 48;
-/// The most named dims a kernel may have.
-pub const MAX_DIMS: usize = 32;
-/// The most axes a tensor may have.
-pub const MAX_RANK: usize = 8;
-
-/// The largest number of programs on the host, over all axes: leaves room for the
-/// chunks that threads take past the end.
-const HOST_PROGRAMS: u64 = 1 << 62;
+pub use phobos_artifact::limits::{MAX_ARGUMENTS, MAX_DIMS, MAX_RANK};
+use phobos_artifact::{
+    ArgKind, ChipFacts, Contract, DType, Element, Extent, GridExpr, IndexBits, Metadata,
+    limits::{MAX_EXTENT, MAX_PROGRAMS},
+};
 
 pub(crate) struct Signature {
     /// In ABI order.
@@ -152,10 +145,10 @@ impl Signature {
             checks,
             grid,
             grid_limits: match metadata.chip.facts() {
-                ChipFacts::Host(_) => [HOST_PROGRAMS; 3],
+                ChipFacts::Host(_) => [MAX_PROGRAMS; 3],
                 ChipFacts::Gpu(facts) => facts.grid,
             },
-            program_limit: if host { HOST_PROGRAMS } else { u64::MAX },
+            program_limit: if host { MAX_PROGRAMS } else { u64::MAX },
         })
     }
 
@@ -174,7 +167,7 @@ impl Signature {
 fn index_limit(bits: IndexBits) -> u64 {
     match bits {
         IndexBits::B32 => i32::MAX as u64,
-        IndexBits::B64 => i64::MAX as u64,
+        IndexBits::B64 => MAX_EXTENT,
     }
 }
 
