@@ -210,8 +210,14 @@ fn run(mut arguments: Arguments) -> Result<(), Exit> {
         Some(Emit::Asm) => Stage::Asm,
         Some(Emit::Obj) => Stage::Obj,
     };
-    let output = compile_to(&request, &name, stage, options)
-        .map_err(|failure| failed(failure, arguments.message_format))?;
+    let output = compile_to(&request, &name, stage, options).map_err(|mut failure| {
+        // A failure that is no diagnostic is none of the source.
+        let of_the_chip = failure.0.kind == FailureKind::User && failure.0.json.pointer("/0/code").is_none();
+        if of_the_chip && !matches!(request.chip, Chip::Host(_)) {
+            failure.0.rendered.push_str("help: use --chip host\n");
+        }
+        failed(failure, arguments.message_format)
+    })?;
     if explain_paths && let Output::Artifact(artifact) = &output {
         explain(artifact);
     }
