@@ -123,7 +123,7 @@ impl<'a> Conversation<'a> {
             // Whoever types has read what was wrong.
             0 => Ok(()),
             _ if self.is_typed => Ok(()),
-            failed => Err(Failure::usage(format!("{failed} turns had no answer"))),
+            failed => Err(Failure::usage(format!("turns without an answer: {failed}"))),
         }
     }
 

@@ -59,7 +59,7 @@ fn each_line_is_a_turn_when_asked_and_unknown_commands_are_text() {
     assert!(prompts[1] > prompts[2], "the second has the first before it, the third is alone: {prompts:?}");
     assert!(stderr.contains("error: standard input: line 2, byte 1: not UTF-8\n"), "{stderr}");
     assert!(stderr.contains("\n/reset  starts a new conversation\n"), "{stderr}");
-    assert!(stderr.ends_with("error: 1 turns had no answer\n"), "{stderr}");
+    assert!(stderr.ends_with("error: turns without an answer: 1\n"), "{stderr}");
     assert_eq!(output.status.code(), Some(2));
 }
 
@@ -89,7 +89,7 @@ fn a_full_conversation_says_what_to_do_and_goes_on_when_asked() {
         stderr.contains("and the context 40 (--ctx): /reset starts a new conversation, /drop "),
         "{stderr}"
     );
-    assert!(stderr.ends_with("error: 1 turns had no answer\n"), "/drop made room: {stderr}");
+    assert!(stderr.ends_with("error: turns without an answer: 1\n"), "/drop made room: {stderr}");
 
     let args = ["--lines", "--ctx", "40", "--drop-oldest"];
     let output = run(folder.path(), &model, &args, input.as_bytes()).unwrap();

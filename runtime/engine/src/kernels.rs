@@ -194,3 +194,27 @@ impl Kernels<'_> {
         Ok(kernels)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn who_waits_for_another_process_says_so() {
+        let reports = Mutex::new(Vec::new());
+        let progress = |report| reports.lock().unwrap().push(report);
+        let meter = Meter::new(&progress);
+        meter.answered(0, 3);
+        meter.answered(1, 3);
+        assert_eq!(*reports.lock().unwrap(), [], "a warm cache has nothing to tell");
+        meter.waits();
+        meter.answered(2, 3);
+        meter.compiles();
+        meter.answered(3, 3);
+        let waiting = |done| Progress::Waiting { done, total: 3 };
+        let kernels = |done| Progress::Kernels { done, total: 3 };
+        assert_eq!(*reports.lock().unwrap(), [waiting(1), waiting(2), kernels(2), kernels(3)]);
+    }
+}
