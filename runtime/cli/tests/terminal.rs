@@ -29,8 +29,8 @@ fn what_is_pasted_is_one_turn() {
     let model = with_template(folder.path(), plain);
     let args = ["--gguf", model.to_str().unwrap(), "-t", "0", "-n", "1"];
     // Fills the kernel cache, or says that there is no compiler.
-    let raw =
-        ["--gguf", golden("llama-f32.gguf").to_str().unwrap().to_owned().leak(), "--raw", "-n", "1", "a"];
+    let llama = golden("llama-f32.gguf");
+    let raw = ["--gguf", llama.to_str().unwrap(), "--raw", "-n", "1", "a"];
     if lacks_compiler(&piped(command(Some(folder.path()), &raw), b"")) {
         return;
     }
