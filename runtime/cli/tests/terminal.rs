@@ -12,11 +12,10 @@ use std::{
 use common::{command, golden, lacks_compiler, piped, text, with_template};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// Reads until `end` was shown.
-fn read_until(terminal: &mut File, shown: &mut String, end: &str) {
-    let from = shown.len();
+/// Reads until `end` was shown for the `times`th time.
+fn read_until(terminal: &mut File, shown: &mut String, end: &str, times: usize) {
     let mut buffer = [0; 4096];
-    while !shown[from..].contains(end) {
+    while shown.matches(end).count() < times {
         let count = terminal.read(&mut buffer).unwrap();
         shown.push_str(&String::from_utf8_lossy(&buffer[..count]));
     }
@@ -50,14 +49,14 @@ fn what_is_pasted_is_one_turn() {
 
     let mut terminal = File::from(terminal);
     let mut shown = String::new();
-    read_until(&mut terminal, &mut shown, "\u{1b}[?2004h");
-    read_until(&mut terminal, &mut shown, "> ");
+    read_until(&mut terminal, &mut shown, "\u{1b}[?2004h", 1);
+    read_until(&mut terminal, &mut shown, "\n> ", 1);
     // The last of the lines has no end of its own.
     terminal.write_all(b"\x1b[200~  one\n/exit\nthree\x1b[201~\n").unwrap();
-    read_until(&mut terminal, &mut shown, "cut at --num");
-    read_until(&mut terminal, &mut shown, "> ");
+    read_until(&mut terminal, &mut shown, "cut at --num", 1);
+    read_until(&mut terminal, &mut shown, "\n> ", 2);
     terminal.write_all(b"/exit\n").unwrap();
-    read_until(&mut terminal, &mut shown, "\u{1b}[?2004l");
+    read_until(&mut terminal, &mut shown, "\u{1b}[?2004l", 1);
     assert_eq!(child.wait().unwrap().code(), Some(0), "{shown}");
     assert_eq!(shown.matches("tokens/s, answer").count(), 1, "{shown}");
 
