@@ -9,6 +9,9 @@ The output is a function of the seed below: running this again gives the same by
 The reference logits beside it (*-f32.logits.f32, ids in refs.json) came from
 llama.cpp with an f32 KV cache and flash attention off: one row of 288 f32 for each of
 the 12 prompt tokens, then one for each of 8 greedy steps.
+
+llama-window-f32.gguf is not written here: 3 layers, random weights and a sliding window of
+8 that llama.cpp leaves aside; its logits came from a NumPy forward pass that honours it.
 """
 
 import sys

@@ -6,7 +6,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use phobos_artifact::{Chip, CompileOptions, CompileRequest, HostLevel};
-use phobos_driver::{Stage, compile::Output, compile_to};
+use phobos_driver::{
+    Stage,
+    compile::{Compiled, Output},
+    compile_to,
+};
 use phobos_lang::diagnostics::RenderOptions;
 
 fn request(source: &str, level: HostLevel) -> CompileRequest {
@@ -24,7 +28,7 @@ fn request(source: &str, level: HostLevel) -> CompileRequest {
 
 fn text(source: &str, stage: Stage) -> String {
     match compile_to(&request(source, HostLevel::V3), "k.ph", stage, RenderOptions::default()) {
-        Ok(Output::Text(text)) => text,
+        Ok(Compiled { output: Output::Text(text), .. }) => text,
         Ok(_) => panic!("no text"),
         Err(failure) => panic!("{failure}"),
     }

@@ -52,6 +52,45 @@ pub(crate) struct Keys<'a> {
     prefix: &'a str,
 }
 
+/// What a graph knows of the keys of its architecture.
+pub(crate) struct KeyTable {
+    /// Keys that it reads, beside [`READ`].
+    pub read: &'static [&'static str],
+    /// Keys whose meaning it lacks, and the one value that needs none.
+    pub neutral: &'static [(&'static str, f64)],
+}
+
+/// Keys that every graph reads.
+const READ: [&str; 15] = [
+    "attention.head_count",
+    "attention.head_count_kv",
+    "attention.key_length",
+    "attention.layer_norm_rms_epsilon",
+    "attention.sliding_window",
+    "attention.value_length",
+    "block_count",
+    "context_length",
+    "embedding_length",
+    "feed_forward_length",
+    "rope.dimension_count",
+    "rope.freq_base",
+    "rope.scale_linear",
+    "rope.scaling.factor",
+    "rope.scaling.type",
+];
+
+/// Keys that change nothing: what the tensors say as well, and what tells of how the model
+/// came to be. The scaling of a type that is read needs no original length.
+const HARMLESS: [&str; 4] =
+    ["rope.scaling.finetuned", "rope.scaling.original_context_length", "tensor_data_layout", "vocab_size"];
+
+impl KeyTable {
+    fn knows(&self, name: &str) -> bool {
+        let plain = READ.iter().chain(self.read).chain(&HARMLESS).any(|known| *known == name);
+        plain || self.neutral.iter().any(|(known, _)| *known == name)
+    }
+}
+
 /// The largest count accepted: products of four of them and an element size fit 128
 /// bits, products of two fit 64 bits, and each fits the i32 of a kernel scalar.
 const MAX_COUNT: u64 = 1 << 30;
@@ -61,10 +100,11 @@ impl<'a> Keys<'a> {
         Ok(Keys { file, metadata: file.metadata(), prefix: architecture(file)? })
     }
 
-    /// Checks keys whose meaning the graph lacks: each is absent or has the one value that
-    /// needs none.
-    pub fn expect_neutral(&self, neutral: &[(&str, f64)]) -> Result<(), ModelError> {
-        for (name, neutral) in neutral {
+    /// Checks the keys of the architecture against what its graph knows of them: those whose
+    /// meaning it lacks are absent or have the one value that needs none. Gives a warning for
+    /// each key that it does not know.
+    pub fn check(&self, table: &KeyTable) -> Result<Vec<String>, ModelError> {
+        for (name, neutral) in table.neutral {
             let value = match self.optional::<bool>(name) {
                 Ok(flag) => flag.map(|flag| f64::from(u8::from(flag))),
                 Err(_) => self.optional::<f64>(name)?,
@@ -74,7 +114,15 @@ impl<'a> Keys<'a> {
                 return Err(self.error(name, problem));
             }
         }
-        Ok(())
+        let prefix = self.key("");
+        let names = self.metadata.iter().filter_map(|(key, _)| key.strip_prefix(&prefix));
+        let unknown = names.filter(|name| !table.knows(name));
+        Ok(unknown
+            .map(|name| {
+                let name = self.key(name).escape_debug().to_string();
+                format!("metadata key `{name}`: not known, and left aside")
+            })
+            .collect())
     }
 
     pub fn dims(&self) -> Result<Dims, ModelError> {
@@ -181,6 +229,14 @@ impl<'a> Keys<'a> {
             None => self.metadata.require(&self.key(name))?,
         };
         if accepted(value) { Ok(value) } else { Err(self.error(name, format!("{value} is out of range"))) }
+    }
+
+    /// How many positions a query sees, its own among them; `None` for all, which 0 stands for.
+    pub fn window(&self) -> Result<Option<u64>, ModelError> {
+        match self.optional::<u64>("attention.sliding_window")? {
+            None | Some(0) => Ok(None),
+            Some(_) => self.count("attention.sliding_window", None).map(Some),
+        }
     }
 
     pub fn rope(&self, head: u64) -> Result<RopeConfig, ModelError> {

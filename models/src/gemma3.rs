@@ -22,7 +22,7 @@ use phobos_gguf::GgufFile;
 use crate::{
     Architecture, Model, ModelError, RopeConfig, Settings,
     attention::Attention,
-    config::{Dims, Keys},
+    config::{Dims, KeyTable, Keys},
     kernels::{KernelSet, Precision, Role, RoleSet},
     layer::{Ends, LayerKernels, Matrices, Precisions},
     ops::{Angles, Embedding, GatedUnit, Input, Linear, NormRope, Qkv, RmsNorm, Softcap},
@@ -58,35 +58,38 @@ pub struct Sliding {
     pub rope: RopeConfig,
 }
 
-/// Keys whose meaning the graph lacks, and the one value that needs none.
-const NEUTRAL: [(&str, f64); 5] = [
-    ("expert_count", 0.0),
-    ("expert_used_count", 0.0),
-    ("attention.causal", 1.0),
-    ("attn_logit_softcapping", 0.0),
-    ("rope.scaling.attn_factor", 1.0),
-];
+const KEYS: KeyTable = KeyTable {
+    read: &["attention.sliding_window_pattern", "final_logit_softcapping", "rope.freq_base_swa"],
+    neutral: &[
+        ("expert_count", 0.0),
+        ("expert_used_count", 0.0),
+        ("attention.causal", 1.0),
+        ("attention.scale", 0.0),
+        ("attn_logit_softcapping", 0.0),
+        ("rope.scaling.attn_factor", 1.0),
+        ("rope.scaling.yarn_log_multiplier", 0.0),
+    ],
+};
 
 /// Layers of the 27B model, the only one to scale queries by width and not by head size.
 /// The file has no key for it.
 const LAYERS_27B: u64 = 62;
 
 impl Gemma3Config {
-    /// Reads the `gemma3.*` keys of `file`.
-    fn new(file: &GgufFile) -> Result<Gemma3Config, ModelError> {
+    /// Reads the `gemma3.*` keys of `file`; gives warnings too.
+    fn new(file: &GgufFile) -> Result<(Gemma3Config, Vec<String>), ModelError> {
         let keys = Keys::new(file)?;
-        keys.expect_neutral(&NEUTRAL)?;
+        let warnings = keys.check(&KEYS)?;
         let dims = keys.dims()?;
         let rope = keys.rope(dims.head)?;
         if rope.rotated != dims.head {
             let problem = format!("{} is not the head size {}", rope.rotated, dims.head);
             return Err(keys.error("rope.dimension_count", problem));
         }
-        let window = keys.optional::<u64>("attention.sliding_window")?.filter(|window| *window > 0);
-        let sliding = match window {
+        let sliding = match keys.window()? {
             None => None,
-            Some(_) => Some(Sliding {
-                window: keys.count("attention.sliding_window", None)?,
+            Some(window) => Some(Sliding {
+                window,
                 pattern: keys.count("attention.sliding_window_pattern", Some(6))?,
                 rope: RopeConfig {
                     base: keys.number("rope.freq_base_swa", Some(10_000.0), |base| {
@@ -104,14 +107,15 @@ impl Gemma3Config {
         };
         let softcap =
             keys.number("final_logit_softcapping", Some(0.0), |cap| cap.is_finite() && cap >= 0.0)? as f32;
-        Ok(Gemma3Config {
+        let config = Gemma3Config {
             eps: keys.eps()?,
             rope,
             sliding,
             scale: 1.0 / per_query.sqrt(),
             softcap: Some(softcap).filter(|cap| *cap > 0.0),
             dims,
-        })
+        };
+        Ok((config, warnings))
     }
 
     /// Whether layer `layer` sees a window alone.
@@ -127,6 +131,7 @@ pub struct Gemma3File {
     context: u64,
     weights: Weights,
     roles: RoleSet,
+    warnings: Vec<String>,
 }
 
 struct Weights {
@@ -155,11 +160,11 @@ impl Gemma3File {
     /// Reads the metadata and the tensor directory of `file`. Every tensor must be one
     /// that the graph uses, in the shape that the metadata implies.
     pub fn new(file: &GgufFile, settings: &Settings) -> Result<Gemma3File, ModelError> {
-        let config = Gemma3Config::new(file)?;
+        let (config, warnings) = Gemma3Config::new(file)?;
         let context = settings.context(config.dims.context)?;
         let weights = Weights::new(file, &config.dims)?;
         let roles = weights.roles(&config, settings);
-        Ok(Gemma3File { config, settings: settings.clone(), context, weights, roles })
+        Ok(Gemma3File { config, settings: settings.clone(), context, weights, roles, warnings })
     }
 
     /// The hyper-parameters.
@@ -221,6 +226,10 @@ impl Architecture for Gemma3File {
 
     fn roles(&self) -> &[Role] {
         self.roles.roles()
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     fn settings(&self) -> &Settings {

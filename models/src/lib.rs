@@ -124,6 +124,9 @@ pub trait Architecture: Send + Sync {
         self.roles().iter().map(|role| role.request(chip)).collect()
     }
 
+    /// What the file says that the graph does not know, each a line without the file's name.
+    fn warnings(&self) -> &[String];
+
     /// What the user chose.
     fn settings(&self) -> &Settings;
 

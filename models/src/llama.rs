@@ -19,7 +19,7 @@ use phobos_gguf::GgufFile;
 use crate::{
     Architecture, Model, ModelError, RopeConfig, Settings,
     attention::Attention,
-    config::{Dims, Keys},
+    config::{Dims, KeyTable, Keys},
     kernels::{KernelSet, Precision, Role, RoleSet},
     layer::{Ends, LayerKernels, Matrices, Precisions},
     ops::{Angles, Embedding, GatedUnit, Input, Linear, Qkv, RmsNorm, Rope},
@@ -36,26 +36,41 @@ pub struct LlamaConfig {
     pub eps: f32,
     /// Rotary position embedding.
     pub rope: RopeConfig,
+    /// How many positions a query sees, its own among them, where not all: Mistral 7B's first
+    /// (Jiang et al. 2023, arXiv:2310.06825).
+    pub window: Option<u64>,
 }
 
-/// Keys whose meaning the graph lacks, and the one value that needs none.
-const NEUTRAL: [(&str, f64); 7] = [
-    ("expert_count", 0.0),
-    ("expert_used_count", 0.0),
-    ("attention.causal", 1.0),
-    ("logit_scale", 1.0),
-    ("residual_scale", 1.0),
-    ("embedding_scale", 1.0),
-    ("rope.scaling.attn_factor", 1.0),
-];
+const KEYS: KeyTable = KeyTable {
+    read: &[],
+    neutral: &[
+        ("expert_count", 0.0),
+        ("expert_used_count", 0.0),
+        ("attention.causal", 1.0),
+        ("attention.scale", 0.0),
+        ("attention.temperature_scale", 0.0),
+        ("attention.chunk_size", 0.0),
+        ("attention.clamp_kqv", 0.0),
+        ("attention.max_alibi_bias", 0.0),
+        ("attn_logit_softcapping", 0.0),
+        ("final_logit_softcapping", 0.0),
+        ("logit_scale", 1.0),
+        ("residual_scale", 1.0),
+        ("embedding_scale", 1.0),
+        ("rope.scaling.attn_factor", 1.0),
+        ("rope.scaling.yarn_log_multiplier", 0.0),
+        ("use_parallel_residual", 0.0),
+    ],
+};
 
 impl LlamaConfig {
-    /// Reads the `llama.*` keys of `file`.
-    fn new(file: &GgufFile) -> Result<LlamaConfig, ModelError> {
+    /// Reads the `llama.*` keys of `file`; gives warnings too.
+    fn new(file: &GgufFile) -> Result<(LlamaConfig, Vec<String>), ModelError> {
         let keys = Keys::new(file)?;
-        keys.expect_neutral(&NEUTRAL)?;
+        let warnings = keys.check(&KEYS)?;
         let dims = keys.dims()?;
-        Ok(LlamaConfig { eps: keys.eps()?, rope: keys.rope(dims.head)?, dims })
+        let (eps, rope, window) = (keys.eps()?, keys.rope(dims.head)?, keys.window()?);
+        Ok((LlamaConfig { dims, eps, rope, window }, warnings))
     }
 }
 
@@ -66,6 +81,7 @@ pub struct LlamaFile {
     context: u64,
     weights: Weights,
     roles: RoleSet,
+    warnings: Vec<String>,
 }
 
 struct Weights {
@@ -91,11 +107,11 @@ impl LlamaFile {
     /// Reads the metadata and the tensor directory of `file`. Every tensor must be one
     /// that the graph uses, in the shape that the metadata implies.
     pub fn new(file: &GgufFile, settings: &Settings) -> Result<LlamaFile, ModelError> {
-        let config = LlamaConfig::new(file)?;
+        let (config, warnings) = LlamaConfig::new(file)?;
         let context = settings.context(config.dims.context)?;
         let weights = Weights::new(file, &config)?;
         let roles = weights.roles(&config.dims, settings);
-        Ok(LlamaFile { config, settings: settings.clone(), context, weights, roles })
+        Ok(LlamaFile { config, settings: settings.clone(), context, weights, roles, warnings })
     }
 
     /// The hyper-parameters.
@@ -155,6 +171,10 @@ impl Architecture for LlamaFile {
         self.roles.roles()
     }
 
+    fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
     fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -178,7 +198,8 @@ impl Architecture for LlamaFile {
             let (gate, up) = (import(&layer.ffn_gate)?, import(&layer.ffn_up)?);
             GatedUnit::new(kernels, gate, up, largest, |rows| layer.gated(&KERNELS, precisions, rows))
         };
-        let attention = |precision| Attention::new(kernels, c, cache, (precision, largest), scale, None);
+        let attention =
+            |precision| Attention::new(kernels, c, cache, (precision, largest), scale, self.config.window);
 
         let mut layers = Vec::with_capacity(w.layers.len());
         for layer in &w.layers {

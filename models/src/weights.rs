@@ -25,15 +25,21 @@ pub(crate) struct Weight {
     /// Its element.
     pub element: Element,
     shape: Vec<u64>,
+    /// Which part of a split file it is in.
+    part: usize,
     bytes: Range<usize>,
 }
 
 impl Weight {
     /// The values of a vector of f32.
     pub fn read(&self, file: &GgufFile) -> Result<Vec<f32>, ModelError> {
-        let bytes = file.bytes().get(self.bytes.clone()).unwrap_or_default();
-        let (values, _) = bytes.as_chunks::<4>();
+        let (values, _) = self.source(file).as_chunks::<4>();
         Ok(values.iter().map(|value| f32::from_le_bytes(*value)).collect())
+    }
+
+    /// Its bytes in the file.
+    fn source<'a>(&self, file: &'a GgufFile) -> &'a [u8] {
+        file.part_bytes(self.part).get(self.bytes.clone()).unwrap_or_default()
     }
 
     fn way(&self) -> Way {
@@ -46,10 +52,13 @@ impl Weight {
         }
     }
 
-    fn key(&self) -> (usize, usize) {
-        (self.bytes.start, self.bytes.end)
+    fn key(&self) -> Key {
+        (self.part, self.bytes.start, self.bytes.end)
     }
 }
+
+/// A weight's part of the file, and its bytes there.
+type Key = (usize, usize, usize);
 
 /// How a tensor comes to a device.
 #[derive(Clone, Copy)]
@@ -74,7 +83,7 @@ impl Way {
 
 /// The weights of a graph on a device.
 pub(crate) struct Loaded {
-    tensors: BTreeMap<(usize, usize), Tensor>,
+    tensors: BTreeMap<Key, Tensor>,
 }
 
 impl Loaded {
@@ -92,7 +101,7 @@ impl Loaded {
         let (imported, mut copied): (Vec<&Weight>, Vec<&Weight>) =
             weights.iter().partition(|weight| matches!(weight.way(), Way::Import));
         for weight in imported {
-            let buffer = device.import(file.shared_bytes(), weight.bytes.clone())?;
+            let buffer = device.import(file.shared_bytes(weight.part), weight.bytes.clone())?;
             tensors.insert(weight.key(), Tensor::of(&buffer, weight.element, weight.shape.clone())?);
         }
 
@@ -137,7 +146,8 @@ const RUN_BYTES: usize = 4 << 20;
 /// Rows of a tensor to be copied.
 struct Part<'a> {
     way: Way,
-    /// Where they are in the file.
+    /// Where they are: the part of the file, and the bytes there.
+    file_part: usize,
     range: Range<usize>,
     source: &'a [u8],
     target: &'a mut [u8],
@@ -172,12 +182,14 @@ fn parts<'a>(file: &'a GgufFile, weights: &[&Weight], pieces: Vec<Piece<'a>>) ->
         // padded there; a piece begins with a group.
         let first = weight.bytes.start.saturating_add(offset as usize).min(weight.bytes.end);
         let end = first.saturating_add(target.len()).min(weight.bytes.end);
-        let source = file.bytes().get(first..end).unwrap_or_default();
+        let source = weight.source(file);
+        let source = source.get(first - weight.bytes.start..end - weight.bytes.start).unwrap_or_default();
         let group = way.group_bytes();
         let size = (PART_BYTES / group).max(1) * group;
         for (index, (source, target)) in source.chunks(size).zip(target.chunks_mut(size)).enumerate() {
             let start = first + index * size;
-            run.push(Part { way, range: start..start + source.len(), source, target });
+            let range = start..start + source.len();
+            run.push(Part { way, file_part: weight.part, range, source, target });
             run_bytes += source.len();
             if run_bytes >= RUN_BYTES {
                 runs.push(std::mem::take(&mut run));
@@ -191,18 +203,21 @@ fn parts<'a>(file: &'a GgufFile, weights: &[&Weight], pieces: Vec<Piece<'a>>) ->
 
 /// Copies every part. `count` gets the bytes of each, on any thread.
 fn copy(file: &GgufFile, runs: Vec<Vec<Part<'_>>>, count: &(dyn Fn(u64) + Sync)) -> Result<(), ModelError> {
-    let all = || runs.iter().flatten().map(|part| &part.range);
-    let ends = (all().map(|range| range.start).min(), all().map(|range| range.end).max());
+    let mut ends: BTreeMap<usize, Range<usize>> = BTreeMap::new();
+    for Part { file_part, range, .. } in runs.iter().flatten() {
+        let ends = ends.entry(*file_part).or_insert_with(|| range.clone());
+        *ends = ends.start.min(range.start)..ends.end.max(range.end);
+    }
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(runs.len());
     let queue = Mutex::new(runs.into_iter());
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || -> Result<(), ModelError> {
         while let Some(run) = next() {
             for part in run {
-                let range = part.range.clone();
+                let (file_part, range) = (part.file_part, part.range.clone());
                 part.copy()?;
                 let bytes = range.len() as u64;
-                file.release(range);
+                file.release(file_part, range);
                 count(bytes);
             }
         }
@@ -220,8 +235,8 @@ fn copy(file: &GgufFile, runs: Vec<Vec<Part<'_>>>, count: &(dyn Fn(u64) + Sync))
         outcome
     });
     // Reading at one page maps its neighbours too, those that were given back among them.
-    if let (Some(start), Some(end)) = ends {
-        file.release(start..end);
+    for (file_part, range) in ends {
+        file.release(file_part, range);
     }
     outcome
 }
@@ -266,7 +281,7 @@ impl<'a> Catalogue<'a> {
         }
         let element = tensor.element()?;
         self.used.insert(name.to_owned());
-        let weight = Weight { element, shape: found, bytes: tensor.range.clone() };
+        let weight = Weight { element, shape: found, part: tensor.part, bytes: tensor.range.clone() };
         self.found.push(weight.clone());
         Ok(weight)
     }

@@ -73,7 +73,7 @@ fn available_parallelism() -> usize {
 
 /// Asks `source` for every request, several at a time, and returns the results in
 /// the order of the requests. `progress` is called on this thread with the number of
-/// requests answered and their total, first with 0. Once the compiler proves
+/// requests that have their artifact and of all, first with 0; a failure is no progress. Once the compiler proves
 /// unusable (absent, another build), the rest are not tried and share that error.
 pub fn compile_all<S: KernelSource + ?Sized>(
     source: &S,
@@ -120,11 +120,13 @@ pub fn compile_all<S: KernelSource + ?Sized>(
                 next.store(total, Ordering::Relaxed);
                 unusable = Some(error.clone());
             }
+            if result.is_ok() {
+                done += 1;
+                progress(done, total);
+            }
             if let Some(slot) = results.get_mut(index) {
                 *slot = Some(result);
             }
-            done += 1;
-            progress(done, total);
         }
     });
 

@@ -218,7 +218,7 @@ fn run(arguments: Arguments) -> Result<(), Exit> {
         Some(Emit::Obj) => Stage::Obj,
     };
     let compiled = compile_to(&request, &name, stage, options)
-        .map_err(|failure| failed(failure, arguments.message_format))?;
+        .map_err(|failure| failed(advised(failure, request.chip), arguments.message_format))?;
     warn(&compiled.warnings, arguments.message_format);
     if arguments.explain
         && let Some(metadata) = &compiled.metadata
@@ -323,6 +323,15 @@ fn only_kernel(source: &str, name: &str) -> Result<String, Exit> {
             many.join(", ")
         ))),
     }
+}
+
+/// A failure that is no diagnostic is none of the source: it may be the chip's.
+fn advised(mut failure: Failure, chip: Chip) -> Failure {
+    let of_the_chip = failure.0.kind == FailureKind::User && failure.0.json.pointer("/0/code").is_none();
+    if of_the_chip && !chip.is_host() {
+        failure.0.rendered.push_str("help: use --chip host\n");
+    }
+    failure
 }
 
 fn failed(failure: Failure, format: MessageFormat) -> Exit {

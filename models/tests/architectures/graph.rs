@@ -62,6 +62,20 @@ pub fn assert_matches(logits: &[f32], tiny: &Tiny, limit: f64, what: &str) {
     }
 }
 
+/// The prompt is three windows long. llama.cpp leaves this key aside: the logits are those of
+/// a NumPy forward pass that honours it.
+#[test]
+fn a_sliding_window_is_honoured_in_chunks_of_any_size() {
+    let tiny = Tiny::load("llama-window");
+    for chunk in [1, 3, 16, 64] {
+        let device = Arc::new(OracleDevice::default());
+        let model = load(&tiny.model, &settings(DType::F32, chunk), device, &OracleSource::default());
+        let logits = model.sequence().unwrap().forward(&tiny.tokens(), Logits::All).unwrap();
+        assert_eq!(logits.len(), tiny.logits.len() * 288);
+        assert_matches(&logits, &tiny, 1e-10, &format!("chunk {chunk}"));
+    }
+}
+
 #[test]
 fn logits_match_llama_cpp_in_chunks_of_any_size() {
     let tiny = Tiny::load("llama");

@@ -18,7 +18,10 @@ pub fn run(options: &BenchOptions) -> Result<(), Failure> {
     let reporter = Reporter::default();
     let start = Instant::now();
     let engine = Engine::load(&options.gguf, &options.engine, &|progress| reporter.report(progress))
-        .inspect_err(|_| reporter.clear())?;
+        .map_err(|error| {
+            reporter.clear();
+            Failure::of_loading(error, &options.engine.device)
+        })?;
     let load = start.elapsed().as_secs_f64();
     reporter.loaded(engine.kernels());
 

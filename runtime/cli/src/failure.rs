@@ -21,6 +21,8 @@ impl Failure {
     pub const FAULT: u8 = 1;
     /// The exit code after Ctrl-C.
     pub const INTERRUPTED: u8 = 130;
+    /// The exit code after a request to terminate.
+    pub const TERMINATED: u8 = 143;
 
     /// The user's input or usage is at fault.
     pub fn usage(message: impl Display) -> Failure {
@@ -32,9 +34,20 @@ impl Failure {
         Failure { code: Failure::FAULT, message: message.to_string() }
     }
 
-    /// Ended by Ctrl-C.
-    pub fn interrupted() -> Failure {
-        Failure { code: Failure::INTERRUPTED, message: String::new() }
+    /// A model cannot be loaded for `device`. What to ask for instead is said here: the
+    /// compiler does not know this program's flags.
+    pub fn of_loading(error: EngineError, device: &str) -> Failure {
+        match &error {
+            EngineError::Compile(compile) if compile.is_user_error() && device != "host" => {
+                Failure::usage(format!("{}\nhelp: use --device host", error.to_string().trim_end()))
+            }
+            _ => error.into(),
+        }
+    }
+
+    /// Ended by a signal, which gives the exit code.
+    pub fn stopped(code: u8) -> Failure {
+        Failure { code, message: String::new() }
     }
 }
 

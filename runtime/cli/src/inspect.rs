@@ -8,7 +8,7 @@ use crate::{failure::Failure, output};
 
 /// Prints the file as text or JSON.
 pub fn run(path: &Path, tensors: bool, json: bool, mmap: bool) -> Result<(), Failure> {
-    let file = GgufFile::open(path, OpenOptions { mmap }).map_err(Failure::usage)?;
+    let file = GgufFile::open_part(path, OpenOptions { mmap }).map_err(Failure::usage)?;
     if json {
         output::print(&format!("{:#}\n", render_json(&file, tensors)))
     } else {

@@ -1,28 +1,59 @@
-//! Ctrl-C: the first stops the answer at its next token, the second ends the program.
+//! Ctrl-C: the first stops the answer at its next token, the second ends the program. A
+//! request to terminate does the same, but nothing comes after the answer that it stops.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, AtomicI32, Ordering},
+    thread,
+};
 
-use crate::failure::Failure;
+use nix::sys::signal::{SigSet, Signal};
 
-/// Set by Ctrl-C (and by the signals to terminate), cleared when an answer begins.
+use crate::{failure::Failure, terminal};
+
+/// Set by a signal, cleared when an answer begins.
 static PRESSED: AtomicBool = AtomicBool::new(false);
+/// The signal that came last.
+static SIGNAL: AtomicI32 = AtomicI32::new(Signal::SIGINT as i32);
 /// Whether an answer is being generated that can be stopped.
 static ANSWERING: AtomicBool = AtomicBool::new(false);
 
-/// Installs the handler. Outside of an answer Ctrl-C ends the program at once.
+/// Gives the signals to a thread of their own. Outside of an answer they end the program at
+/// once. To be called before other threads are started: they inherit that signals are blocked.
 pub fn install() -> Result<(), Failure> {
-    ctrlc::set_handler(|| {
-        let again = PRESSED.swap(true, Ordering::SeqCst);
-        if again || !ANSWERING.load(Ordering::SeqCst) {
-            std::process::exit(i32::from(Failure::INTERRUPTED));
+    let fault = |error: &dyn std::fmt::Display| Failure::fault(format!("cannot handle Ctrl-C: {error}"));
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGINT);
+    signals.add(Signal::SIGTERM);
+    signals.thread_block().map_err(|error| fault(&error))?;
+    let wait = move || {
+        while let Ok(signal) = signals.wait() {
+            SIGNAL.store(signal as i32, Ordering::SeqCst);
+            let again = PRESSED.swap(true, Ordering::SeqCst);
+            if again || !ANSWERING.load(Ordering::SeqCst) {
+                terminal::restore();
+                std::process::exit(i32::from(code()));
+            }
         }
-    })
-    .map_err(|error| Failure::fault(format!("cannot handle Ctrl-C: {error}")))
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(wait).map(drop).map_err(|error| fault(&error))
 }
 
-/// Whether it was pressed since the answer began.
-pub fn pressed() -> bool {
-    PRESSED.load(Ordering::SeqCst)
+/// The exit code of the signal that came last, as shells give it.
+fn code() -> u8 {
+    match SIGNAL.load(Ordering::SeqCst) {
+        signal if signal == Signal::SIGTERM as i32 => Failure::TERMINATED,
+        _ => Failure::INTERRUPTED,
+    }
+}
+
+/// The signal that came since the answer began, as the reason to end the program.
+pub fn pressed() -> Option<Failure> {
+    PRESSED.load(Ordering::SeqCst).then(|| Failure::stopped(code()))
+}
+
+/// Whether the program was told to end, and not only the answer.
+pub fn terminated() -> Option<Failure> {
+    pressed().filter(|failure| failure.code == Failure::TERMINATED)
 }
 
 /// Runs `answer` so that the first Ctrl-C only sets the flag given to it.

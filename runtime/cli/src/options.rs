@@ -5,12 +5,13 @@ use std::{
     path::PathBuf,
 };
 
+use clap::CommandFactory;
 use phobos_artifact::DType;
 use phobos_engine::{EngineOptions, GenerateParams, SamplingParams};
 use phobos_models::{Activations, Settings};
 
 use crate::{
-    args::{ActArg, BenchArgs, CliArgs, KvArg, ModelArgs, SamplingArgs},
+    args::{ActArg, BenchArgs, CliArgs, Count, KvArg, ModelArgs, SamplingArgs, Seed},
     failure::Failure,
 };
 
@@ -46,8 +47,12 @@ pub struct CliOptions {
     pub engine: EngineOptions,
     /// How it answers.
     pub generate: GenerateParams,
-    /// What to ask; `None` for a conversation.
+    /// What to ask, `-` for standard input.
     pub prompt: Option<String>,
+    /// Each line of standard input is a turn of a conversation.
+    pub lines: bool,
+    /// What a conversation does when it no longer fits the context.
+    pub drop_oldest: bool,
     /// Leave out the chat template.
     pub raw: bool,
 }
@@ -74,14 +79,38 @@ pub struct BenchOptions {
 impl CliOptions {
     /// Resolves the flags of `phobos-cli`.
     pub fn resolve(args: CliArgs, environment: &dyn Environment) -> Result<CliOptions, Failure> {
+        if args.model.gguf.is_none()
+            && let [word, ..] = &args.prompt[..]
+            && let Some(meant) = similar_command(word)
+        {
+            return Err(Failure::usage(format!("no subcommand `{word}`: did you mean `{meant}`?")));
+        }
+        let prompt = match &args.prompt[..] {
+            [] => None,
+            [prompt] => Some(prompt.clone()),
+            [first, second, ..] => {
+                let problem = format!("`{first}` and `{second}` are two prompts: quote the prompt");
+                return Err(Failure::usage(problem));
+            }
+        };
         let (gguf, engine) = model(args.model, environment)?;
         let sampling = sampling(&args.sampling, environment)?;
-        if args.raw && args.prompt.is_none() {
-            return Err(Failure::usage("--raw needs a PROMPT: a conversation follows the chat template"));
-        }
-        let generate = GenerateParams { sampling, max_tokens: args.num };
-        Ok(CliOptions { gguf, engine, generate, prompt: args.prompt, raw: args.raw })
+        let max_tokens = match args.num {
+            Some(Count::Most(most)) => Some(most),
+            Some(Count::Unlimited) | None => None,
+        };
+        let generate = GenerateParams { sampling, max_tokens };
+        let (raw, lines, drop_oldest) = (args.raw, args.lines, args.drop_oldest);
+        Ok(CliOptions { gguf, engine, generate, prompt, lines, drop_oldest, raw })
     }
+}
+
+/// The subcommand that `word` may be a slip of the keys of.
+fn similar_command(word: &str) -> Option<String> {
+    let command = CliArgs::command();
+    let names = command.get_subcommands().map(|command| command.get_name().to_owned());
+    let distance = |name: &String| strsim::osa_distance(word, name);
+    names.min_by_key(distance).filter(|name| distance(name) <= 2)
 }
 
 impl BenchOptions {
@@ -130,14 +159,19 @@ fn model(args: ModelArgs, environment: &dyn Environment) -> Result<(PathBuf, Eng
 }
 
 fn sampling(args: &SamplingArgs, environment: &dyn Environment) -> Result<SamplingParams, Failure> {
+    let defaults = SamplingParams::default();
     let params = SamplingParams {
-        temperature: args.temp,
+        // One overrides the other.
+        temperature: args.temp.or(args.short_temp).unwrap_or(defaults.temperature),
         top_k: args.top_k,
         top_p: args.top_p,
         min_p: args.min_p,
         presence_penalty: args.presence_penalty,
         repetition_penalty: args.repetition_penalty,
-        seed: args.seed.unwrap_or_else(|| environment.seed()),
+        seed: match args.seed {
+            Some(Seed::Fixed(seed)) => seed,
+            Some(Seed::New) | None => environment.seed(),
+        },
     };
     params.validate().map_err(Failure::usage)?;
     Ok(params)
@@ -145,7 +179,7 @@ fn sampling(args: &SamplingArgs, environment: &dyn Environment) -> Result<Sampli
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory, Parser};
+    use clap::Parser;
 
     use super::*;
 
@@ -235,12 +269,29 @@ mod tests {
             ("--gguf m -t nan x", "temperature is NaN: expected 0 (greedy) or a positive number"),
             ("--gguf m -p 2 x", "top-p is 2: expected 0 to 1"),
             ("--gguf m --repetition-penalty 0 x", "repetition penalty is 0: expected a positive number"),
-            ("--gguf m --raw", "--raw needs a PROMPT"),
+            ("--gguf m hello world", "`hello` and `world` are two prompts: quote the prompt"),
+            ("insepct m", "no subcommand `insepct`: did you mean `inspect`?"),
+            ("inspcet", "no subcommand `inspcet`: did you mean `inspect`?"),
+            ("hello", "--gguf FILE is missing"),
         ] {
             let failure = cli(line, &Fixed(None)).unwrap_err();
             assert!(failure.message.starts_with(expected), "{line}: {}", failure.message);
             assert_eq!(failure.code, Failure::USAGE, "{line}");
         }
+    }
+
+    #[test]
+    fn minus_one_is_the_default_and_the_last_of_a_repeated_flag_counts() {
+        let options = cli("--gguf m -n 3 -n -1 --seed 5 --seed -1 --ctx 9 --ctx 8 x", &Fixed(None)).unwrap();
+        assert_eq!(options.generate.max_tokens, None);
+        assert_eq!(options.generate.sampling.seed, 42);
+        assert_eq!(options.engine.settings.context, Some(8));
+        let temperature = |line: &str| cli(line, &Fixed(None)).unwrap().generate.sampling.temperature;
+        assert_eq!(temperature("--gguf m x"), SamplingParams::default().temperature);
+        assert_eq!(temperature("--gguf m --temp 4 x"), 4.0);
+        assert_eq!(temperature("--gguf m --temp 4 -t 1 x"), 1.0);
+        assert_eq!(temperature("--gguf m -t 1 --temp 0 x"), 0.0);
+        assert_eq!(bench("--gguf m --depth 3 --depth 4").unwrap().depth, 4);
     }
 
     #[test]

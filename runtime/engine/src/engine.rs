@@ -75,6 +75,7 @@ pub struct Engine {
     model: Arc<dyn Model>,
     device: Arc<dyn Device>,
     kernels: KernelCounts,
+    warnings: Vec<String>,
 }
 
 /// A device by name. The emulator is its own crate, which `phobos_device::open` does not
@@ -142,10 +143,14 @@ impl Engine {
         let set = kernels.load(&*architecture, &*device)?;
         let copied = |done, total| kernels.meter.copied(done, total);
         let model = architecture.load(&file, Arc::clone(&device), &set, &copied)?;
-        let template = tokenizer.chat_template();
+        let template = vocabulary::chat_template(&file, &tokenizer);
+        let named = |what: &str, text: &dyn std::fmt::Display| format!("{}: {what}{text}", file.name());
+        let of_tokens = tokenizer.vocabulary().warnings().iter().map(|warning| named("tokenizer: ", warning));
+        let of_model = architecture.warnings().iter().map(|warning| named("", warning));
+        let warnings = of_model.chain(of_tokens).collect();
         let file = file.name().to_owned();
         let kernels = kernels.meter.counts();
-        Ok(Engine { file, tokenizer, template, architecture, model, device, kernels })
+        Ok(Engine { file, tokenizer, template, architecture, model, device, kernels, warnings })
     }
 
     /// The file's name.
@@ -166,6 +171,11 @@ impl Engine {
     /// How many kernels were compiled for this model, and how many were there.
     pub fn kernels(&self) -> KernelCounts {
         self.kernels
+    }
+
+    /// What the file says that is left aside, and may matter.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Positions of the context.
@@ -203,10 +213,10 @@ impl Engine {
         Ok(self.tokenizer.encode_prompt(&prompt))
     }
 
-    /// The tokens of `text` as a prompt of its own. Names of control tokens in it are
-    /// ordinary text.
+    /// The tokens of `text` as a prompt of its own, without an end of text, which the answer
+    /// would follow. Names of control tokens in it are ordinary text.
     pub fn encode(&self, text: &str) -> Vec<u32> {
-        self.tokenizer.encode(text, AddSpecial::Yes)
+        self.tokenizer.encode(text, AddSpecial::Start)
     }
 
     /// A session with nothing read.

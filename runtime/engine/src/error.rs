@@ -72,6 +72,11 @@ pub enum EngineError {
 }
 
 impl EngineError {
+    /// Whether the conversation may go on once some of it is forgotten.
+    pub fn is_full_context(&self) -> bool {
+        matches!(self, EngineError::PromptTooLong { .. })
+    }
+
     /// Whether the user's file, prompt or settings are at fault, and not the program or
     /// the machine.
     pub fn is_input(&self) -> bool {

@@ -71,15 +71,16 @@ fn rate(tokens: usize, time: Duration) -> f64 {
 /// A token of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece<'a> {
-    /// Its id; `None` for the rest of a character at the end.
-    pub id: Option<u32>,
+    /// Its id.
+    pub id: u32,
     /// The characters that it completes, often none.
     pub text: &'a str,
 }
 
 /// Answers `prompt`, the whole text so far: what `session` shares with it is not read
 /// again. `on_token` gets each token as it is chosen; control tokens have no text. The token
-/// that ends the answer is not given to it and not read.
+/// that ends the answer is not given to it and not read. Of a character that the end cuts
+/// nothing is given.
 ///
 /// `cancel` is looked at before each token and each chunk of the prompt.
 ///
@@ -127,7 +128,6 @@ pub fn generate(
     stats.prefill = start.elapsed();
 
     let start = Instant::now();
-    let mut wanted = true;
     let finish = loop {
         if params.max_tokens.is_some_and(|most| stats.answer_tokens as u64 >= most) {
             break Finish::MaxTokens;
@@ -141,8 +141,7 @@ pub fn generate(
             break Finish::EndOfText;
         }
         let text = decoder.push(vocabulary, id);
-        if on_token(Piece { id: Some(id), text: &text }).is_break() {
-            wanted = false;
+        if on_token(Piece { id, text: &text }).is_break() {
             break Finish::Cancelled;
         }
         if params.max_tokens.is_some_and(|most| stats.answer_tokens as u64 >= most) {
@@ -155,9 +154,5 @@ pub fn generate(
         stats.decoded_tokens += 1;
     };
     stats.decode = start.elapsed();
-    let rest = decoder.finish();
-    if wanted && !rest.is_empty() && on_token(Piece { id: None, text: &rest }).is_break() {
-        return Ok((Finish::Cancelled, stats));
-    }
     Ok((finish, stats))
 }

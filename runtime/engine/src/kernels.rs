@@ -1,6 +1,13 @@
 //! Compiling and loading the kernels of a model, and telling how far it has come.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    sync::{
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::Duration,
+};
 
 use phobos_artifact::{Artifact, CompileRequest};
 use phobos_device::{Device, DeviceError};
@@ -14,6 +21,14 @@ use crate::EngineError;
 pub enum Progress {
     /// A kernel is being compiled, or was.
     Kernels {
+        /// Kernels there are.
+        done: usize,
+        /// Kernels wanted.
+        total: usize,
+    },
+    /// No kernel is compiled by this process, and some are not there yet: another process
+    /// compiles them.
+    Waiting {
         /// Kernels there are.
         done: usize,
         /// Kernels wanted.
@@ -44,12 +59,14 @@ pub(crate) struct Meter<'a> {
     compiled: AtomicUsize,
     done: AtomicUsize,
     total: AtomicUsize,
+    /// Whether it was said that this process waits for another.
+    waits: AtomicBool,
 }
 
 impl<'a> Meter<'a> {
     pub fn new(progress: &'a (dyn Fn(Progress) + Sync)) -> Meter<'a> {
         let (done, total) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Meter { progress, compiled: AtomicUsize::new(0), done, total }
+        Meter { progress, compiled: AtomicUsize::new(0), done, total, waits: AtomicBool::new(false) }
     }
 
     /// A kernel is about to be compiled.
@@ -63,7 +80,15 @@ impl<'a> Meter<'a> {
     fn answered(&self, done: usize, total: usize) {
         self.done.store(done, Ordering::SeqCst);
         self.total.store(total, Ordering::SeqCst);
-        if done > 0 && self.compiled.load(Ordering::SeqCst) > 0 {
+        let told = self.compiled.load(Ordering::SeqCst) > 0 || self.waits.load(Ordering::SeqCst);
+        if done > 0 && told {
+            self.report();
+        }
+    }
+
+    /// Kernels are still wanted that should long have been read.
+    fn waits(&self) {
+        if self.compiled.load(Ordering::SeqCst) == 0 && !self.waits.swap(true, Ordering::SeqCst) {
             self.report();
         }
     }
@@ -81,7 +106,10 @@ impl<'a> Meter<'a> {
 
     fn report(&self) {
         let (done, total) = (self.done.load(Ordering::SeqCst), self.total.load(Ordering::SeqCst));
-        (self.progress)(Progress::Kernels { done, total });
+        (self.progress)(match self.compiled.load(Ordering::SeqCst) {
+            0 => Progress::Waiting { done, total },
+            _ => Progress::Kernels { done, total },
+        });
     }
 }
 
@@ -114,7 +142,29 @@ pub(crate) struct Kernels<'a> {
     pub meter: &'a Meter<'a>,
 }
 
+/// How long reading kernels may take before it is said that there is one to wait for.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 impl Kernels<'_> {
+    /// The artifacts of `requests`, metered.
+    fn all(&self, requests: &[CompileRequest]) -> Vec<Result<Artifact, CompileError>> {
+        let (ends, ended) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            let meter = self.meter;
+            let watch = move || {
+                if ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                    meter.waits();
+                }
+            };
+            // A system out of threads: then the wait is a silent one.
+            let _ = thread::Builder::new().spawn_scoped(scope, watch);
+            let answered = |done, total| self.meter.answered(done, total);
+            let artifacts = compile_all(self.source, requests, &answered);
+            drop(ends);
+            artifacts
+        })
+    }
+
     /// Compiles and loads every kernel of the model for the device's best chip.
     pub fn load(
         &self,
@@ -130,7 +180,7 @@ impl Kernels<'_> {
             // Before anything is compiled, so that a machine without a compiler records too.
             requests.iter().chain(&architecture.requests_of_every_format(chip)).for_each(record);
         }
-        let artifacts = compile_all(self.source, &requests, &|done, total| self.meter.answered(done, total));
+        let artifacts = self.all(&requests);
         let mut kernels = KernelSet::default();
         for ((role, request), artifact) in architecture.roles().iter().zip(&requests).zip(artifacts) {
             let kernel = match device.load(&artifact?) {
@@ -143,5 +193,29 @@ impl Kernels<'_> {
             kernels.insert(*role, kernel);
         }
         Ok(kernels)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn who_waits_for_another_process_says_so() {
+        let reports = Mutex::new(Vec::new());
+        let progress = |report| reports.lock().unwrap().push(report);
+        let meter = Meter::new(&progress);
+        meter.answered(0, 3);
+        meter.answered(1, 3);
+        assert_eq!(*reports.lock().unwrap(), [], "a warm cache has nothing to tell");
+        meter.waits();
+        meter.answered(2, 3);
+        meter.compiles();
+        meter.answered(3, 3);
+        let waiting = |done| Progress::Waiting { done, total: 3 };
+        let kernels = |done| Progress::Kernels { done, total: 3 };
+        assert_eq!(*reports.lock().unwrap(), [waiting(1), waiting(2), kernels(2), kernels(3)]);
     }
 }

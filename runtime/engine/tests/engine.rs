@@ -55,7 +55,7 @@ fn run(
     let (mut ids, mut text) = (Vec::new(), String::new());
     let cancel = AtomicBool::new(false);
     let (finish, stats) = generate(engine, session, prompt, params, &cancel, &mut |piece| {
-        ids.extend(piece.id);
+        ids.push(piece.id);
         text.push_str(piece.text);
         ControlFlow::Continue(())
     })
@@ -121,7 +121,7 @@ fn a_cancelled_answer_stops_at_the_next_token() {
     let cancel = AtomicBool::new(false);
     let mut ids = Vec::new();
     let (finish, _) = generate(&engine, &mut session, &PROMPT, &greedy(None), &cancel, &mut |piece| {
-        ids.extend(piece.id);
+        ids.push(piece.id);
         cancel.store(ids.len() == 3, Ordering::Relaxed);
         ControlFlow::Continue(())
     })

@@ -27,6 +27,28 @@ pub enum GgufError {
         /// What is wrong with it.
         fault: Fault,
     },
+    /// One part of a split file that is not the first, which has the metadata.
+    #[error("{file}: part {part} of {count} of a split file: give the first, {first}")]
+    NotFirstPart {
+        /// The file.
+        file: String,
+        /// Which part it is, from 1.
+        part: u64,
+        /// How many there are.
+        count: u64,
+        /// The first one's name.
+        first: String,
+    },
+    /// The first part of a split file whose other parts cannot be had.
+    #[error("{file}: the first of the {count} parts of a split file: {problem}")]
+    Split {
+        /// The file.
+        file: String,
+        /// How many there are.
+        count: u64,
+        /// What is wrong with another part, or with their number.
+        problem: String,
+    },
     /// The metadata lacks a key that the caller needs.
     #[error("{file}: metadata key `{key}`: wanted {wanted}, found no such key")]
     MissingKey {
@@ -89,6 +111,9 @@ pub enum Fault {
     /// A version with another layout.
     #[error("wanted 2 or 3 (little endian), found {0}")]
     Version(u32),
+    /// The bytes of every number are in the other order; holds the version.
+    #[error("wanted 2 or 3, found {0} in big-endian order: convert the file to little endian")]
+    BigEndian(u32),
     /// The field, or what it describes, reaches past the end of the file.
     #[error("needs {needs} bytes, file has {has}")]
     Truncated {

@@ -13,6 +13,7 @@ use crate::{
     metadata::{KeyTable, Metadata},
     reader::Cursor,
     source::{self, OpenOptions, SharedBytes, Source},
+    split,
     tensor::{self, Entry, TensorInfo},
     value::Value,
 };
@@ -29,6 +30,8 @@ const ALIGNMENT_KEY: &str = "general.alignment";
 pub struct GgufFile {
     name: Arc<str>,
     source: Source,
+    /// The parts of a split file behind the first.
+    others: Vec<Source>,
     version: u32,
     alignment: u32,
     data_start: u64,
@@ -38,12 +41,24 @@ pub struct GgufFile {
 }
 
 impl GgufFile {
-    /// Opens and parses the file at `path`.
+    /// Opens and parses the file at `path`, with the parts beside it when it is the first of a
+    /// split file.
+    ///
+    /// # Errors
+    /// [`GgufError::NotFirstPart`] and [`GgufError::Split`], otherwise as
+    /// [`GgufFile::open_part`].
+    pub fn open(path: &Path, options: OpenOptions) -> Result<GgufFile, GgufError> {
+        let mut file = GgufFile::open_part(path, options)?;
+        split::join(&mut file, path, options)?;
+        Ok(file)
+    }
+
+    /// Opens and parses the file at `path` alone, be it a part of another or not.
     ///
     /// # Errors
     /// [`GgufError::Io`] when the file cannot be read or is not a regular file,
     /// otherwise as [`GgufFile::parse`].
-    pub fn open(path: &Path, options: OpenOptions) -> Result<GgufFile, GgufError> {
+    pub fn open_part(path: &Path, options: OpenOptions) -> Result<GgufFile, GgufError> {
         let name = path.to_string_lossy();
         let source = source::open(path, options)
             .map_err(|source| GgufError::Io { file: shown_name(&name), source })?;
@@ -66,7 +81,11 @@ impl GgufFile {
         read_magic(&mut cursor)?;
         let version = cursor.u32(format_args!("version"))?;
         if !(2..=3).contains(&version) {
-            return Err(cursor.error(4, format_args!("version"), Fault::Version(version)));
+            let fault = match version.swap_bytes() {
+                swapped @ 1..=3 => Fault::BigEndian(swapped),
+                _ => Fault::Version(version),
+            };
+            return Err(cursor.error(4, format_args!("version"), fault));
         }
         let tensor_count = read_count(&mut cursor, tensor::LEAST_ENTRY_BYTES, "tensor count")?;
         let key_count = read_count(&mut cursor, KeyTable::LEAST_ENTRY_BYTES, "metadata count")?;
@@ -103,7 +122,8 @@ impl GgufFile {
             .collect::<Result<Vec<TensorInfo>, GgufError>>()?;
         tensor::check_overlap(&cursor, &tensors)?;
 
-        Ok(GgufFile { name, source, version, alignment, data_start, keys, tensors, by_name })
+        let others = Vec::new();
+        Ok(GgufFile { name, source, others, version, alignment, data_start, keys, tensors, by_name })
     }
 
     /// The name in messages: the path it was opened with, escaped.
@@ -126,20 +146,44 @@ impl GgufFile {
         self.data_start
     }
 
-    /// All bytes of the file.
+    /// All bytes of the file, of a split one those of its first part.
     pub fn bytes(&self) -> &[u8] {
         (*self.source.bytes).as_ref()
     }
 
-    /// All bytes of the file, to be lent to a device together with a tensor's range.
-    pub fn shared_bytes(&self) -> SharedBytes {
-        Arc::clone(&self.source.bytes)
+    /// All bytes of a part of the file, to be lent to a device together with the range of a
+    /// tensor of that part.
+    pub fn shared_bytes(&self, part: usize) -> SharedBytes {
+        Arc::clone(&self.part(part).bytes)
     }
 
-    /// Gives back the memory of a range of a mapped file, which is read again when it is
-    /// next used: for tensors that a device has its own copy of.
-    pub fn release(&self, range: std::ops::Range<usize>) {
-        self.source.release(range);
+    /// All bytes of a part of the file.
+    pub fn part_bytes(&self, part: usize) -> &[u8] {
+        (*self.part(part).bytes).as_ref()
+    }
+
+    /// Gives back the memory of a range of a part of a mapped file, which is read again when it
+    /// is next used: for tensors that a device has its own copy of.
+    pub fn release(&self, part: usize, range: std::ops::Range<usize>) {
+        self.part(part).release(range);
+    }
+
+    /// A part; the first for a number that no tensor has.
+    fn part(&self, part: usize) -> &Source {
+        part.checked_sub(1).and_then(|other| self.others.get(other)).unwrap_or(&self.source)
+    }
+
+    /// Takes the tensors of the next part; the name of one that is there already is the error.
+    pub(crate) fn append(&mut self, part: GgufFile) -> Result<(), String> {
+        self.others.push(part.source);
+        for mut tensor in part.tensors {
+            tensor.part = self.others.len();
+            if self.by_name.insert(tensor.name.clone(), self.tensors.len()).is_some() {
+                return Err(tensor.name);
+            }
+            self.tensors.push(tensor);
+        }
+        Ok(())
     }
 
     /// The metadata.
@@ -172,7 +216,7 @@ impl GgufFile {
     /// The bytes of a tensor of this file.
     pub fn tensor_bytes(&self, tensor: &TensorInfo) -> &[u8] {
         // Within the file since it was parsed.
-        self.bytes().get(tensor.range.clone()).unwrap_or_default()
+        self.part_bytes(tensor.part).get(tensor.range.clone()).unwrap_or_default()
     }
 }
 

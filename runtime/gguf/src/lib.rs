@@ -9,6 +9,9 @@
 //! and cut in messages. Arrays (token lists) are validated once and then read in
 //! place, so that loading costs no copy of them.
 //!
+//! A file may be split into parts, `NAME-00001-of-00003.gguf` and so on, the first of which
+//! has the metadata. [`GgufFile::open`] joins them.
+//!
 //! # What is accepted
 //! - A tensor of zero dimensions is a scalar: one element, shape `[]`.
 //! - A dimension of zero makes an empty tensor: no bytes, and its offset need only
@@ -39,6 +42,7 @@ mod inspect;
 mod metadata;
 mod reader;
 mod source;
+mod split;
 mod tensor;
 mod tensor_type;
 mod value;

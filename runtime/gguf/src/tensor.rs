@@ -32,6 +32,8 @@ pub struct TensorInfo {
     /// tensor, and starting at a multiple of the file's alignment (an empty range
     /// may start anywhere).
     pub range: Range<usize>,
+    /// Which part of a split file these bytes are in; 0 in a file that is whole.
+    pub part: usize,
     file: Arc<str>,
     entry_offset: usize,
 }
@@ -139,6 +141,7 @@ impl Entry {
             shape: self.shape,
             tensor_type: self.tensor_type,
             range,
+            part: 0,
             file: Arc::clone(file),
             entry_offset: self.entry_offset,
         })

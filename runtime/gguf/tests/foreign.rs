@@ -36,7 +36,10 @@ fn a_file_of_one_tensor_loads_mapped_and_read() {
         let values = dequantize(element, file.tensor_bytes(tensor)).unwrap();
         let expected: Vec<f32> = (0u8..12).map(|i| f32::from(i) / 8.0).collect();
         assert_eq!(values, expected);
-        assert_eq!((*file.shared_bytes()).as_ref()[tensor.range.clone()], *file.tensor_bytes(tensor));
+        assert_eq!(
+            (*file.shared_bytes(tensor.part)).as_ref()[tensor.range.clone()],
+            *file.tensor_bytes(tensor)
+        );
     }
 }
 

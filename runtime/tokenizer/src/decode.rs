@@ -28,7 +28,7 @@ fn piece(vocabulary: &Vocabulary, id: u32, skip_control: bool) -> &[u8] {
 /// The bytes of a character may be spread over tokens; they are held back until it is whole.
 /// Bytes that can never become a character are replaced by U+FFFD at once, one for each maximal
 /// prefix of a character, so that the concatenation of all that is returned is what
-/// [`String::from_utf8_lossy`] makes of the whole.
+/// [`String::from_utf8_lossy`] makes of the whole, without a character that the end cuts.
 #[derive(Clone, Debug, Default)]
 pub struct StreamDecoder {
     /// A proper prefix of a character: at most 3 bytes.
@@ -45,15 +45,6 @@ impl StreamDecoder {
     /// The characters that `id` completes; often none, sometimes several.
     pub fn push(&mut self, vocabulary: &Vocabulary, id: u32) -> String {
         self.pending.extend_from_slice(piece(vocabulary, id, self.skip_control));
-        self.take(false)
-    }
-
-    /// Ends the text: what is held back will never be whole.
-    pub fn finish(&mut self) -> String {
-        self.take(true)
-    }
-
-    fn take(&mut self, end: bool) -> String {
         let bytes = std::mem::take(&mut self.pending);
         let mut out = String::new();
         let mut chunks = bytes.utf8_chunks().peekable();
@@ -63,7 +54,7 @@ impl StreamDecoder {
             if invalid.is_empty() {
                 continue;
             }
-            if !end && chunks.peek().is_none() && may_continue(invalid) {
+            if chunks.peek().is_none() && may_continue(invalid) {
                 self.pending = invalid.to_vec();
             } else {
                 out.push(char::REPLACEMENT_CHARACTER);

@@ -45,4 +45,4 @@ pub use chat::{ChatError, ChatInput, ChatTemplate, RenderedPrompt, SpecialTexts}
 pub use decode::StreamDecoder;
 pub use pretokenize::Pretokenizer;
 pub use tokenizer::{AddSpecial, Tokenizer};
-pub use vocab::{TokenType, TokenizerSpec, Vocabulary, VocabularyError};
+pub use vocab::{IdOutOfRange, TokenType, TokenizerSpec, Vocabulary, VocabularyError};

@@ -12,6 +12,8 @@ use crate::vocab::{Spelling, TokenizerSpec, Vocabulary, VocabularyError};
 pub enum AddSpecial {
     /// Tokens of the text only.
     No,
+    /// BOS in front, as with [`AddSpecial::Yes`], but nothing behind: something is to follow.
+    Start,
     /// BOS in front and EOS behind, each if the file (or, for BOS, else the default of its
     /// tokenizer) asks for it.
     Yes,
@@ -61,11 +63,11 @@ impl Tokenizer {
             }
             name => return Err(VocabularyError::UnsupportedModel { name: name.to_owned() }),
         };
-        let bos = match (spec.add_bos, spec.bos) {
+        let bos = match (spec.add_bos, vocabulary.bos()) {
             (Some(true), None) => return Err(VocabularyError::MissingSpecial { what: "bos" }),
             (add, id) => id.filter(|_| add.unwrap_or(add_bos)),
         };
-        let eos = match (spec.add_eos, spec.eos) {
+        let eos = match (spec.add_eos, vocabulary.eos()) {
             (Some(true), None) => return Err(VocabularyError::MissingSpecial { what: "eos" }),
             (add, id) => id.filter(|_| add.unwrap_or(false)),
         };
@@ -164,8 +166,10 @@ impl Tokenizer {
     }
 
     fn finish(&self, mut ids: Vec<u32>, add: AddSpecial) -> Vec<u32> {
-        if add == AddSpecial::Yes {
+        if add != AddSpecial::No {
             self.add_bos(&mut ids);
+        }
+        if add == AddSpecial::Yes {
             ids.extend(self.eos);
         }
         ids

@@ -26,16 +26,16 @@ pub struct TokenizerSpec {
     pub scores: Vec<f32>,
     /// `tokenizer.ggml.merges` of byte-level BPE: `left right` in order of rank.
     pub merges: Vec<Vec<u8>>,
-    /// `tokenizer.ggml.bos_token_id`.
-    pub bos: Option<u32>,
+    /// `tokenizer.ggml.bos_token_id`; like the other ids it may name no token.
+    pub bos: Option<i64>,
     /// `tokenizer.ggml.eos_token_id`.
-    pub eos: Option<u32>,
+    pub eos: Option<i64>,
     /// `tokenizer.ggml.eot_token_id`.
-    pub eot: Option<u32>,
+    pub eot: Option<i64>,
     /// `tokenizer.ggml.unknown_token_id`.
-    pub unk: Option<u32>,
+    pub unk: Option<i64>,
     /// `tokenizer.ggml.padding_token_id`.
-    pub pad: Option<u32>,
+    pub pad: Option<i64>,
     /// `tokenizer.ggml.add_bos_token`; `None` takes the default of the pre-tokenizer, for
     /// SentencePiece yes.
     pub add_bos: Option<bool>,
@@ -146,22 +146,25 @@ pub enum VocabularyError {
         /// The merge, lossily decoded.
         text: String,
     },
-    /// A special id names no token.
-    #[error("{what}: id {id} is outside the vocabulary of {tokens} tokens")]
-    IdOutOfRange {
-        /// `bos`, `eos`, `eot`, `unk` or `pad`.
-        what: &'static str,
-        /// The id found.
-        id: u32,
-        /// Number of tokens.
-        tokens: usize,
-    },
     /// A token is to be added to every text, but the file does not say which.
     #[error("the file asks to add {what}, but names no such token")]
     MissingSpecial {
         /// `bos` or `eos`.
         what: &'static str,
     },
+}
+
+/// A special id that names no token. The file then counts as having no such token: often it is
+/// a number that stands for none, such as -1.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{what}: id {id} is outside the vocabulary of {tokens} tokens, and counts as absent")]
+pub struct IdOutOfRange {
+    /// `bos`, `eos`, `eot`, `unk` or `pad`.
+    pub what: &'static str,
+    /// The id found.
+    pub id: i64,
+    /// Number of tokens.
+    pub tokens: usize,
 }
 
 fn supported_pretokenizers() -> String {
@@ -184,6 +187,7 @@ pub struct Vocabulary {
     unk: Option<u32>,
     pad: Option<u32>,
     chat_template: Option<String>,
+    warnings: Vec<IdOutOfRange>,
 }
 
 /// How the file writes the text of a token.
@@ -221,14 +225,17 @@ impl Vocabulary {
         if !spec.types.is_empty() && spec.types.len() != count {
             return Err(VocabularyError::TypeCount { types: spec.types.len(), tokens: count });
         }
-        for (what, id) in
-            [("bos", spec.bos), ("eos", spec.eos), ("eot", spec.eot), ("unk", spec.unk), ("pad", spec.pad)]
-        {
-            if let Some(id) = id.filter(|&id| id as usize >= count) {
-                return Err(VocabularyError::IdOutOfRange { what, id, tokens: count });
+        let mut warnings = Vec::new();
+        let mut special = |what, id: Option<i64>| {
+            let id = id?;
+            let known = u32::try_from(id).ok().filter(|id| (*id as usize) < count);
+            if known.is_none() {
+                warnings.push(IdOutOfRange { what, id, tokens: count });
             }
-        }
-
+            known
+        };
+        let (bos, eos, eot) = (special("bos", spec.bos), special("eos", spec.eos), special("eot", spec.eot));
+        let (unk, pad) = (special("unk", spec.unk), special("pad", spec.pad));
         let mut by_text: HashMap<Box<[u8]>, u32> = HashMap::with_capacity(count);
         for (id, text) in (0u32..).zip(&spec.tokens) {
             if text.is_empty() {
@@ -248,19 +255,20 @@ impl Vocabulary {
                 let named = std::str::from_utf8(text).ok().filter(|text| end_of_generation::is_named(text));
                 let ends = named.is_some_and(|text| !exceptions.contains(&text));
                 let kind = if ends { TokenType::Control } else { kind };
-                let declared = spec.eos == Some(id) || spec.eot == Some(id);
+                let declared = eos == Some(id) || eot == Some(id);
                 Token::new(text, spelling, kind, ends || declared)
             })
             .collect();
         Ok(Vocabulary {
             tokens,
             by_text,
-            bos: spec.bos,
-            eos: spec.eos,
-            eot: spec.eot,
-            unk: spec.unk,
-            pad: spec.pad,
+            bos,
+            eos,
+            eot,
+            unk,
+            pad,
             chat_template: spec.chat_template.clone(),
+            warnings,
         })
     }
 
@@ -329,6 +337,11 @@ impl Vocabulary {
     /// Padding.
     pub fn pad(&self) -> Option<u32> {
         self.pad
+    }
+
+    /// What the file says of special tokens that does not hold.
+    pub fn warnings(&self) -> &[IdOutOfRange] {
+        &self.warnings
     }
 
     /// The source of the chat template.

@@ -31,6 +31,44 @@ fn render(source: &str) -> Result<String, ChatError> {
     render_input(source, &input(messages))
 }
 
+/// Beyond what the engine has; the values are Python's.
+#[test]
+fn methods_and_functions_of_python() {
+    for (source, want) in [
+        ("{{ 'a.b.c'.rsplit('.', 1)|join('|') }} {{ 'a.b.c'.rsplit('.')|join('|') }}", "a.b|c a|b|c"),
+        ("{{ ' a b  c '.rsplit()|join('|') }} {{ ' a b  c '.rsplit(none, 1)|join('|') }}", "a|b|c  a b|c"),
+        ("{{ 'a=b=c'.partition('=')|join('|') }} {{ 'a=b=c'.rpartition('=')|join('|') }}", "a|=|b=c a=b|=|c"),
+        ("{{ 'abc'.partition('=')|join('|') }} {{ 'abc'.rpartition('=')|join('|') }}", "abc|| ||abc"),
+        (
+            "{{ 'abcab'.removeprefix('ab') }} {{ 'abcab'.removesuffix('ab') }} {{ 'x'.removesuffix('y') }}",
+            "cab abc x",
+        ),
+        ("{{ 'abab'.index('b') }} {{ 'abab'.rindex('b') }}", "1 3"),
+        ("{{ '-7'.zfill(4) }} {{ '7'.ljust(3, '.') }} {{ '7'.rjust(3) }}", "-007 7..   7"),
+        ("{{ 'aB'.swapcase() }} {{ 'Straße'.casefold() }}", "Ab strasse"),
+        (
+            "{{ dict([('a', 1), ['b', 2]], c=3)|tojson }} {{ dict({'a': 1}).a }} {{ dict()|length }}",
+            "{\"a\": 1, \"b\": 2, \"c\": 3} 1 0",
+        ),
+        ("{% set j = joiner(',') %}{% for i in range(3) %}{{ j() }}{{ i }}{% endfor %}", "0,1,2"),
+        ("{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.next() }}{{ c.next() }}", "aba"),
+        ("{{ '<b>a</b>'|striptags }}", "a"),
+    ] {
+        assert_eq!(render(source).as_deref(), Ok(want), "{source}");
+    }
+    for (source, part) in [
+        ("{{ 'abc'.index('x') }}", "substring not found"),
+        ("{{ 'abc'.partition('') }}", "empty separator"),
+        ("{{ 'a'.ljust(9000000) }}", "the width is over 65536"),
+        ("{{ dict([1]) }}", "not iterable"),
+        ("{{ dict([(1, 2, 3)]) }}", "wants pairs"),
+        ("{{ '%s' % 1 }}", "%"),
+    ] {
+        let error = render(source).unwrap_err().to_string();
+        assert!(error.starts_with("chat template, line 1: ") && error.contains(part), "{source}: {error}");
+    }
+}
+
 #[test]
 fn features_of_published_templates() {
     for (source, want) in [

@@ -8,6 +8,7 @@ mod clock;
 mod generation_tag;
 mod guard;
 mod json;
+mod python;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -139,7 +140,12 @@ impl ChatTemplate {
         environment.set_syntax(syntax);
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
         environment.set_fuel(Some(FUEL));
-        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.set_unknown_method_callback(python::method);
+        environment.add_function("dict", python::dict);
+        environment.add_function("cycler", minijinja_contrib::globals::cycler);
+        environment.add_function("joiner", minijinja_contrib::globals::joiner);
+        environment.add_filter("striptags", minijinja_contrib::filters::striptags);
+        environment.add_filter("truncate", minijinja_contrib::filters::truncate);
         environment.add_function("raise_exception", raise_exception);
         environment.add_test("iterable", is_iterable);
         environment.add_test("sequence", is_sequence);

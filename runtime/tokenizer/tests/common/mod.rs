@@ -72,8 +72,8 @@ pub fn spec(pre: &str) -> TokenizerSpec {
         tokens,
         types,
         merges,
-        bos,
-        eos,
+        bos: bos.map(i64::from),
+        eos: eos.map(i64::from),
         ..Default::default()
     }
 }
