@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, Once,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -68,6 +68,7 @@ pub struct CachedSource<S> {
     flights: Flights<RequestKey, Result<Artifact, CompileError>>,
     counters: Counters,
     warner: Warner,
+    swept: Once,
 }
 
 impl<S: KernelSource> CachedSource<S> {
@@ -97,6 +98,7 @@ impl<S: KernelSource> CachedSource<S> {
             flights: Flights::default(),
             counters: Counters::default(),
             warner: Warner::new(sink),
+            swept: Once::new(),
         }
     }
 
@@ -250,6 +252,10 @@ impl<S: KernelSource> CachedSource<S> {
 impl<S: KernelSource> KernelSource for CachedSource<S> {
     fn get(&self, request: &CompileRequest) -> Result<Artifact, CompileError> {
         self.record(request);
+        self.swept.call_once(|| {
+            // What cannot be swept now is met again by a later run.
+            let _ = self.writable.as_ref().map(evict::sweep_dead);
+        });
         let key = request.key(&self.options.fingerprint);
         let (result, shared) = self.flights.run(&key, || self.fetch(request));
         if shared {

@@ -17,7 +17,7 @@ use common::{FakeSource, cache, child as spawn_child, get_all, request, requests
 use phobos_artifact::{
     Artifact, Chip, CompileError, CompileRequest, Element, Fingerprint, HostLevel, IndexBits, KernelSource,
 };
-use phobos_kernel_cache::{CacheOptions, EntryId, Store, evict, fs::RealFileSystem};
+use phobos_kernel_cache::{CacheOptions, EntryId, Store, evict, fs::RealFileSystem, lock};
 
 /// What the processes that the tests start do; nothing in the process of the tests.
 #[test]
@@ -220,6 +220,33 @@ fn k6_strays_stop_nothing() {
     let store = Store::new(Arc::new(RealFileSystem), folder.path());
     assert_eq!(evict::sweep(&store, Duration::ZERO).unwrap().files, 1);
     assert!(strays(folder.path()).is_empty());
+}
+
+/// A writer that dies between publishing and sweeping leaves a whole entry beside the file
+/// of one that died before it: from then on there are only hits.
+#[test]
+fn a_run_of_hits_sweeps_the_files_of_dead_writers_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let both = [request("kernel_0", Chip::Sm(86)), request("kernel_0", Chip::Sm(89))];
+    let options = || CacheOptions::in_directory(folder.path());
+    get_all(&cache(FakeSource::default(), options()).0, &both);
+    let keys = both.each_ref().map(|request| request.key(&Fingerprint::current()));
+    let names = ["sm_86", "sm_89"]
+        .map(|chip| format!("{chip}/.tmp-{}-1-0123456789abcdef", keys[usize::from(chip == "sm_89")]));
+    names.iter().for_each(|name| fs::write(folder.path().join(name), "half").unwrap());
+    let run = || {
+        let (run, warnings) = cache(FakeSource::default(), options());
+        get_all(&run, &both[..1]);
+        assert_eq!((run.inner().count(), warnings.all().len()), (0, 0));
+        names.each_ref().map(|name| folder.path().join(name).exists())
+    };
+    let store = Store::new(Arc::new(RealFileSystem), folder.path());
+    let living = lock::acquire(&store, &keys[1], Duration::ZERO).unwrap();
+    assert!(matches!(living, lock::Locked::Held(_)));
+    assert_eq!(run(), [false, true]);
+    drop(living);
+    assert_eq!(run(), [false, false]);
+    assert!(strays(folder.path()).is_empty(), "{:?}", strays(folder.path()));
 }
 
 #[test]
