@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Once};
 
-use phobos_artifact::{
-    Artifact, Chip, CompileRequest, Contract, Image, ImageKind, IndexBits,
-    frame::{CompileFailure, FailureKind},
-};
+use phobos_artifact::{Artifact, Chip, CompileRequest, Contract, Image, ImageKind, IndexBits};
 use phobos_codegen::{CodegenError, FileKind, Translated, link};
 use phobos_dialect::{
     Context, Module,
@@ -19,6 +16,7 @@ use phobos_lang::{
 };
 use phobos_lower::{Locate, LowerError};
 use phobos_passes::host::{REMARKS_ATTRIBUTE, SCRATCH_ATTRIBUTE};
+use phobos_worker::frame::{CompileFailure, FailureKind};
 
 use crate::{metadata, phases::Phases, plant, tune};
 

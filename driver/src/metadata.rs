@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use phobos_artifact::{
-    ArgKind, Argument, CompileRequest, Contract, Extent, GridExpr, IndexBits, Metadata,
-    fingerprint::Fingerprint,
-};
+use phobos_artifact::{ArgKind, Argument, CompileRequest, Contract, Extent, GridExpr, IndexBits, Metadata};
 use phobos_lang::typed::{Dim, Kernel};
 
 /// The metadata of a host artifact. `dims` are the names passed at launch, in order.
@@ -31,7 +28,7 @@ pub fn for_host(
     Metadata {
         kernel: kernel.name.clone(),
         chip: request.chip,
-        fingerprint: Fingerprint::current().long(),
+        fingerprint: phobos_worker::fingerprint::current().long(),
         arguments: arguments(kernel, dims),
         grid: kernel.grid.clone().map(|axis: GridExpr| axis.bind(params)),
         threads: 1,

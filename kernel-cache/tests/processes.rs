@@ -14,10 +14,10 @@ use std::{
 };
 
 use common::{FakeSource, cache, child as spawn_child, files, get_all, requests, role, strays, wait_until};
-use phobos_artifact::{Fingerprint, KernelSource};
 use phobos_kernel_cache::{
     CacheOptions, EntryId, Store, entry::Header, evict::sweep_locks, fs::RealFileSystem,
 };
+use phobos_worker::KernelSource;
 
 /// What the processes that the tests start do; nothing in the process of the tests.
 #[test]
@@ -124,7 +124,7 @@ fn churn(folder: &Path) {
     fs::File::create(folder.join(format!("up-{}", process::id()))).unwrap();
     loop {
         for request in requests(6) {
-            store.remove(&EntryId::new(&request, &Fingerprint::current())).unwrap();
+            store.remove(&EntryId::new(&request, &phobos_worker::fingerprint::current())).unwrap();
             cache.get(&request).unwrap();
         }
     }
@@ -141,7 +141,7 @@ fn killed_writers_leave_whole_entries_or_none() {
     // Two at a time, so that one often waits for the lock of the one that is killed.
     let mut writers = [start(), start()];
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
-    let get = |request| store.get(&EntryId::new(request, &Fingerprint::current())).unwrap();
+    let get = |request| store.get(&EntryId::new(request, &phobos_worker::fingerprint::current())).unwrap();
     wait_until("an entry", || requests.iter().any(|request| get(request).is_some()));
     for kill in 0..kills {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -180,8 +180,8 @@ fn killed_writers_leave_whole_entries_or_none() {
 fn replace(folder: &Path, number: usize) {
     let store = real(folder);
     let request = &requests(1)[0];
-    let id = EntryId::new(request, &Fingerprint::current());
-    let header = Header::new(request, &Fingerprint::current());
+    let id = EntryId::new(request, &phobos_worker::fingerprint::current());
+    let header = Header::new(request, &phobos_worker::fingerprint::current());
     let artifact = common::large_artifact(request, b'a' + number as u8);
     loop {
         store.put(&id, &header, &artifact).unwrap();
@@ -193,7 +193,7 @@ fn a_reader_beside_two_writers_never_sees_a_mix() {
     let folder = tempfile::tempdir().unwrap();
     let store = real(folder.path());
     let request = &requests(1)[0];
-    let id = EntryId::new(request, &Fingerprint::current());
+    let id = EntryId::new(request, &phobos_worker::fingerprint::current());
     let variants = [b'a', b'b'].map(|fill| common::large_artifact(request, fill));
     let mut writers: Vec<Child> = (0..2)
         .map(|number| {

@@ -9,16 +9,14 @@ use std::{
 };
 
 use clap::{CommandFactory, Parser, ValueEnum};
-use phobos_artifact::{
-    Artifact, Chip, CompileOptions, CompileRequest, Element, IndexBits, fingerprint::version_line,
-    frame::FailureKind,
-};
+use phobos_artifact::{Artifact, Chip, CompileOptions, CompileRequest, Element, IndexBits};
 use phobos_driver::{
     Failure, Stage,
     compile::{Output, expand_imports},
     compile_to,
 };
 use phobos_lang::{MAX_TEXT, SourceFile, diagnostics::RenderOptions};
+use phobos_worker::{fingerprint::version_line, frame::FailureKind};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -17,10 +17,10 @@ use std::{
 };
 
 use phobos_artifact::{
-    Artifact, Chip, CompileError, CompileOptions, CompileRequest, Fingerprint, GridExpr, Image, ImageKind,
-    IndexBits, KernelSource, Metadata,
+    Artifact, Chip, CompileOptions, CompileRequest, GridExpr, Image, ImageKind, IndexBits, Metadata,
 };
 use phobos_kernel_cache::{CacheOptions, CachedSource, fs::RealFileSystem, warning::Sink};
+use phobos_worker::{CompileError, KernelSource};
 
 /// What a process started by a test is to do.
 pub const ROLE: &str = "PHOBOS_TEST_ROLE";
@@ -50,7 +50,7 @@ pub fn artifact(request: &CompileRequest) -> Artifact {
         metadata: Metadata {
             kernel: request.kernel.clone(),
             chip: request.chip,
-            fingerprint: Fingerprint::current().long(),
+            fingerprint: phobos_worker::fingerprint::current().long(),
             arguments: vec![],
             grid: [GridExpr::Const(1), GridExpr::Const(1), GridExpr::Const(1)],
             threads: 32,

@@ -71,8 +71,16 @@ pub enum DeviceError {
     WrongDevice {
         /// The device that was asked.
         device: String,
-        /// `buffer`, `kernel` or `launch`.
+        /// `buffer` or `kernel`.
         what: &'static str,
+    },
+    /// Bytes were to be moved while launches were recorded.
+    #[error("device `{device}`: {action}: only launches can be recorded")]
+    NotRecordable {
+        /// The device.
+        device: String,
+        /// What was asked for: `write`, `read`, `copy`, `import`.
+        action: &'static str,
     },
     /// The artifact was compiled for a chip that the device is not.
     #[error("kernel `{kernel}` was compiled for {chip}; device `{device}` runs {}", ChipList(.chips))]

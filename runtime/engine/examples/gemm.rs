@@ -16,11 +16,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use phobos_artifact::{
-    CompileOptions, CompileRequest, DType, Element, KernelSource, WorkerOptions, WorkerPool,
-};
+use phobos_artifact::{CompileOptions, CompileRequest, DType, Element};
 use phobos_device::{Device, DeviceError, DeviceExt, HostDevice, Kernel, Launch, Tensor};
 use phobos_kernel_cache::CachedSource;
+use phobos_worker::{KernelSource, WorkerOptions, WorkerPool};
 use serde_json::json;
 
 const KERNEL: &str = "gemm";

@@ -5,6 +5,8 @@
 //! an abort inside LLVM costs one kernel and not the server.
 
 mod error;
+pub mod fingerprint;
+pub mod frame;
 mod locate;
 mod pool;
 mod process;
@@ -18,7 +20,7 @@ use std::{
     thread,
 };
 
-use crate::{artifact::Artifact, request::CompileRequest};
+use phobos_artifact::{Artifact, CompileRequest};
 
 pub use error::CompileError;
 pub use pool::{WorkerOptions, WorkerPool};

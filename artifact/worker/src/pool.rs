@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
-use super::{CompileError, KernelSource, available_parallelism, compile_all, locate, process::Worker};
-use crate::{artifact::Artifact, request::CompileRequest};
+use crate::{CompileError, KernelSource, available_parallelism, compile_all, locate, process::Worker};
+use phobos_artifact::{Artifact, CompileRequest};
 
 /// How a [`WorkerPool`] runs its workers.
 #[derive(Clone, Debug)]

@@ -13,7 +13,9 @@ use std::{
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::{artifact::Artifact, fingerprint::Fingerprint, request::CompileRequest};
+use phobos_artifact::{Artifact, CompileRequest};
+
+use crate::fingerprint;
 
 /// The version of this protocol.
 pub const PROTOCOL: u32 = 1;
@@ -69,7 +71,7 @@ pub struct Hello {
 impl Hello {
     /// The hello of this build, with the build ids of the loaded LLVM libraries.
     pub fn current(llvm: impl Into<String>) -> Hello {
-        Hello { protocol: PROTOCOL, fingerprint: Fingerprint::current().long(), llvm: llvm.into() }
+        Hello { protocol: PROTOCOL, fingerprint: fingerprint::current().long(), llvm: llvm.into() }
     }
 }
 
@@ -280,7 +282,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::{Chip, CompileOptions};
+    use phobos_artifact::{Chip, CompileOptions};
 
     fn request() -> CompileRequest {
         CompileRequest {

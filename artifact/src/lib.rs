@@ -3,8 +3,7 @@
 //!
 //! - [`request`]: what to compile; its digest is the kernel cache's key.
 //! - [`artifact`]: the compiled kernel, one self-describing blob.
-//! - [`codec`]: its bytes; [`fingerprint`]: the compiler that made it.
-//! - [`frame`], [`worker`]: how the runtime asks a `phobos-compile` process for one.
+//! - [`codec`]: its bytes; [`Fingerprint`]: the compiler that made it.
 //! - [`chip`], [`dtype`], [`mod@format`]: the names of targets, element types and
 //!   block formats, with everything both halves must agree on about them.
 
@@ -12,13 +11,11 @@ pub mod artifact;
 pub mod chip;
 pub mod codec;
 pub mod dtype;
-pub mod fingerprint;
+mod fingerprint;
 pub mod format;
-pub mod frame;
 pub mod grid;
 mod hex;
 pub mod request;
-pub mod worker;
 
 pub use artifact::{Access, ArgKind, Argument, Artifact, Contract, Extent, Image, ImageKind, Metadata};
 pub use chip::{Chip, HostLevel};
@@ -28,4 +25,3 @@ pub use fingerprint::Fingerprint;
 pub use grid::GridExpr;
 pub use hex::HexError;
 pub use request::{CompileOptions, CompileRequest, IndexBits, RequestKey};
-pub use worker::{CompileError, KernelSource, WorkerOptions, WorkerPool};

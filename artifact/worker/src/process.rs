@@ -15,12 +15,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{CompileError, WorkerOptions};
+use phobos_artifact::{Artifact, CompileRequest};
+
 use crate::{
-    artifact::Artifact,
-    fingerprint::Fingerprint,
+    CompileError, WorkerOptions, fingerprint,
     frame::{FailureKind, FrameError, Message, PROTOCOL, log_mark, write_frame},
-    request::CompileRequest,
 };
 
 /// How much of a worker's stderr is kept for an error message, in bytes.
@@ -68,7 +67,7 @@ impl Worker {
             Message::Hello(hello) => hello,
             _ => return Err(worker.nonsense(request, "it did not say hello")),
         };
-        let ours = Fingerprint::current().long();
+        let ours = fingerprint::current().long();
         if hello.protocol != PROTOCOL || hello.fingerprint != ours {
             let short = |text: &str| text.chars().take(16).collect();
             return Err(CompileError::OtherBuild {

@@ -2,7 +2,9 @@
 
 use std::{io, path::PathBuf, process::ExitStatus, sync::Arc, time::Duration};
 
-use crate::{frame::CompileFailure, request::CompileRequest};
+use phobos_artifact::CompileRequest;
+
+use crate::frame::CompileFailure;
 
 /// Why a kernel could not be had. `kernel` is [`CompileRequest::label`]; `stderr` is
 /// the end of what the worker printed for this request, each line indented on a line

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::CompileError;
+use crate::CompileError;
 
 const PROGRAM: &str = "phobos-compile";
 const VARIABLE: &str = "PHOBOS_COMPILE";
@@ -19,7 +19,7 @@ struct Surroundings {
 
 /// The worker program: `PHOBOS_COMPILE`, else beside this executable or one folder up
 /// (where cargo's test executables find it), else on `PATH`.
-pub(super) fn locate() -> Result<PathBuf, CompileError> {
+pub(crate) fn locate() -> Result<PathBuf, CompileError> {
     let path = env::var_os("PATH").unwrap_or_default();
     search(&Surroundings {
         variable: env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from),

@@ -19,10 +19,12 @@ use std::{
 };
 
 use phobos_artifact::{
-    Artifact, Chip, CompileError, CompileOptions, CompileRequest, Fingerprint, GridExpr, HostLevel, Image,
-    ImageKind, IndexBits, KernelSource, Metadata, WorkerOptions, WorkerPool,
+    Artifact, Chip, CompileOptions, CompileRequest, Fingerprint, GridExpr, HostLevel, Image, ImageKind,
+    IndexBits, Metadata,
+};
+use phobos_worker::{
+    CompileError, KernelSource, WorkerOptions, WorkerPool, compile_all,
     frame::{CompileFailure, FailureKind, Hello, Message, serve, write_frame},
-    worker::compile_all,
 };
 
 fn main() -> ExitCode {
@@ -157,7 +159,7 @@ fn artifact(request: &CompileRequest) -> Artifact {
         metadata: Metadata {
             kernel: request.kernel.clone(),
             chip: request.chip,
-            fingerprint: Fingerprint::current().long(),
+            fingerprint: phobos_worker::fingerprint::current().long(),
             arguments: vec![],
             grid: [GridExpr::Const(1), GridExpr::Const(1), GridExpr::Const(1)],
             threads: 1,
@@ -344,7 +346,7 @@ fn bad_starts() {
         assert!(error.is_setup());
         let text = error.to_string();
         assert!(text.contains(name) && text.contains("rebuild both with `cargo build"), "{text}");
-        assert!(text.contains(&Fingerprint::current().to_string()), "{text}");
+        assert!(text.contains(&phobos_worker::fingerprint::current().to_string()), "{text}");
     }
     assert!(get("other-build").to_string().contains("abababababababab, this program"));
     let error = get("no-hello");
