@@ -15,6 +15,7 @@ mod fingerprint;
 pub mod format;
 pub mod grid;
 mod hex;
+mod output;
 pub mod request;
 
 pub use artifact::{Access, ArgKind, Argument, Artifact, Contract, Extent, Image, ImageKind, Metadata};
@@ -24,4 +25,5 @@ pub use dtype::{DType, Element};
 pub use fingerprint::Fingerprint;
 pub use grid::GridExpr;
 pub use hex::HexError;
+pub use output::write_whole;
 pub use request::{CompileOptions, CompileRequest, IndexBits, RequestKey};

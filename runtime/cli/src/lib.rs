@@ -14,14 +14,16 @@ pub mod options;
 pub mod output;
 pub mod progress;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
 
 use clap::Parser;
 use failure::Failure;
 
-/// Parses the command line as a `T`; help goes to standard output, mistakes are usage
-/// errors.
+/// Begins a program: parses the command line as a `T`; help goes to standard output, mistakes
+/// are usage errors.
 pub fn parse<T: Parser>() -> Result<T, ExitCode> {
+    // A caught SIGXFSZ makes a write beyond `ulimit -f` an error instead of the end.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     T::try_parse().map_err(|error| {
         // Printing fails only when there is no one to read it.
         let _ = error.print();

@@ -86,5 +86,10 @@ fn show(bar: &ProgressBar, what: &'static str, done: u64, total: u64) {
 }
 
 fn summary(kernels: KernelCounts) -> String {
-    format!("kernels: {} compiled, {} cached", kernels.compiled, kernels.cached)
+    let KernelCounts { compiled, cached, stand_ins } = kernels;
+    let stand_ins = match stand_ins {
+        0 => String::new(),
+        _ => format!(", {stand_ins} of them stand-ins"),
+    };
+    format!("kernels: {compiled} compiled, {cached} cached{stand_ins}")
 }

@@ -1,0 +1,143 @@
+//! The real binaries and the kernel cache, where something is in the way.
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use phobos_artifact::{Chip, HostLevel};
+use phobos_kernel_cache::{CacheOptions, CachedSource, Manifest, fs::RealFileSystem};
+use phobos_worker::{WorkerOptions, WorkerPool, compile_all};
+
+const CLI: &str = env!("CARGO_BIN_EXE_phobos-cli");
+const BENCH: &str = env!("CARGO_BIN_EXE_phobos-bench");
+
+fn tiny() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/tests/goldens/llama-f32.gguf")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// Tells a person, and `cargo xtask test`, that a test did not run.
+fn skip(test: &str, reason: &str) {
+    eprintln!("SKIP: {test}: {reason}");
+    if let Some(log) = std::env::var_os("PHOBOS_SKIP_LOG") {
+        let mut log = fs::OpenOptions::new().append(true).create(true).open(log).unwrap();
+        writeln!(log, "SKIP: {test}: {reason}").unwrap();
+    }
+}
+
+/// Whether there is a compiler, as standard error says; a word on it when there is none.
+fn has_compiler(stderr: &str) -> bool {
+    let absent = stderr.contains("phobos-compile, which compiles kernels, was not found");
+    if absent {
+        assert!(std::env::var_os("PHOBOS_REQUIRE_COMPILER").is_none_or(|v| v != "1"), "{stderr}");
+        eprintln!("skipped: {stderr}");
+    }
+    !absent
+}
+
+fn answer(cache: &Path) -> Command {
+    let mut command = Command::new(CLI);
+    command.args(["--raw", "-n", "2", "-t", "0", "hello world", "--gguf"]).arg(tiny());
+    command.env_remove("PHOBOS_DEVICE").env("PHOBOS_KERNEL_CACHE_DIR", cache).stdin(Stdio::null());
+    command
+}
+
+/// The files under `folder`.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(items) = fs::read_dir(folder) else { return Vec::new() };
+    let paths = items.map(|item| item.unwrap().path());
+    paths.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_one_warning() {
+    let (cache, model) = (tempfile::tempdir().unwrap(), tiny());
+    let model = model.display();
+    let limited = |command: &str| -> Output {
+        let mut sh = Command::new("sh");
+        sh.args(["-c", &format!("ulimit -f 8; exec {command}")]).stdin(Stdio::null());
+        sh.env_remove("PHOBOS_DEVICE").env("PHOBOS_KERNEL_CACHE_DIR", cache.path());
+        sh.output().unwrap()
+    };
+    for command in [
+        format!("'{CLI}' --raw -n 2 -t 0 'hello world' --gguf '{model}'"),
+        format!("'{BENCH}' --prompt-tokens 1 --gen-tokens 1 --repeat 1 --gguf '{model}'"),
+    ] {
+        let output = limited(&command);
+        let stderr = text(&output.stderr);
+        if !has_compiler(stderr) {
+            return;
+        }
+        assert!(output.status.success(), "{:?} {stderr}", output.status);
+        assert!(!output.stdout.is_empty());
+        assert_eq!(stderr.matches("warning: ").count(), 1, "{stderr}");
+        assert!(stderr.contains("kernels compiled now are not kept"), "{stderr}");
+        // Those that fit are kept, and of the others nothing is left.
+        let strays: Vec<PathBuf> = files(cache.path());
+        assert!(strays.iter().all(|path| path.extension().is_some_and(|end| end == "phk")), "{strays:?}");
+    }
+}
+
+#[test]
+fn the_own_level_is_compiled_while_stand_ins_answer() {
+    let own = HostLevel::detect().map(Chip::Host);
+    let Some(lower) = own.and_then(|own| own.runnable().get(1).copied()) else {
+        return skip("the_own_level_is_compiled_while_stand_ins_answer", "this CPU has one host level only");
+    };
+    let (cache, manifest) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    // What the model asks for is recorded before anything is compiled.
+    let recorded = answer(cache.path())
+        .env("PHOBOS_COMPILE", "/nowhere/phobos-compile")
+        .env("PHOBOS_KERNEL_MANIFEST", manifest.path())
+        .output()
+        .unwrap();
+    assert_eq!(recorded.status.code(), Some(1));
+    let recipes = Manifest::new(Arc::new(RealFileSystem), manifest.path()).read().unwrap();
+    let f32s = |request: &phobos_artifact::CompileRequest| {
+        request.elements.values().all(|element| element.name() == "f32" || element.name() == "f16")
+    };
+    let requests: Vec<_> =
+        recipes.into_iter().map(|recipe| recipe.unwrap().request(lower)).filter(f32s).collect();
+    let exact = CacheOptions { stand_ins: false, ..CacheOptions::in_directory(cache.path()) };
+    let source = CachedSource::new(WorkerPool::new(WorkerOptions::default()), exact);
+    for result in compile_all(&source, &requests, &|_, _| {}) {
+        if let Err(error) = result {
+            assert!(!has_compiler(&error.to_string()), "{error}");
+            return;
+        }
+    }
+
+    // Standard output is full from the start, so that the run lives until it is read.
+    let (mut reader, mut writer) = io::pipe().unwrap();
+    writer.write_all(&[b'.'; 1 << 16]).unwrap();
+    let mut child = answer(cache.path()).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    let own_kernels = cache.path().join(own.unwrap().to_string());
+    let begin = Instant::now();
+    while files(&own_kernels).iter().filter(|path| path.extension().is_some_and(|end| end == "phk")).count()
+        < 17
+    {
+        assert!(child.try_wait().unwrap().is_none(), "it ended");
+        assert!(begin.elapsed() < Duration::from_secs(600), "{:?}", files(cache.path()));
+        thread::sleep(Duration::from_millis(20));
+    }
+    let mut answered = Vec::new();
+    reader.read_to_end(&mut answered).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stderr = text(&output.stderr);
+    assert!(output.status.success() && answered.len() > 1 << 16, "{stderr}");
+    assert!(stderr.starts_with("kernels: 0 compiled, 17 cached, 17 of them stand-ins\nprompt "), "{stderr}");
+
+    let next = answer(cache.path()).output().unwrap();
+    let stderr = text(&next.stderr);
+    assert!(stderr.starts_with("kernels: 0 compiled, 17 cached\nprompt "), "{stderr}");
+}
