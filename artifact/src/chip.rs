@@ -78,6 +78,23 @@ impl Chip {
     pub fn is_host(self) -> bool {
         matches!(self, Chip::Host(_))
     }
+
+    /// Whether an artifact for `other` runs on this chip: one for it, for a lower host level or
+    /// for an older GPU generation. It may be slower than one for this chip.
+    pub fn runs(self, other: Chip) -> bool {
+        match (self, other) {
+            (Chip::Host(own), Chip::Host(other)) => other <= own,
+            (Chip::Sm(own), Chip::Sm(other)) => other <= own,
+            (Chip::Host(_), Chip::Sm(_)) | (Chip::Sm(_), Chip::Host(_)) => false,
+        }
+    }
+
+    /// The chips whose artifacts run on this one, the best first.
+    pub fn runnable(self) -> Vec<Chip> {
+        let levels = HostLevel::BEST_FIRST.into_iter().map(Chip::Host);
+        let chips = levels.chain(Chip::GPUS.into_iter().rev());
+        chips.filter(|other| self.runs(*other)).collect()
+    }
 }
 
 impl fmt::Display for Chip {
@@ -143,5 +160,21 @@ mod tests {
             assert_eq!(chip.to_string().parse::<Chip>(), Ok(chip));
         }
         assert_eq!("sm_70".parse::<Chip>(), Err(ChipError::Unknown("sm_70".into())));
+    }
+
+    #[test]
+    fn a_chip_runs_what_is_for_it_and_for_lesser_ones_of_its_kind() {
+        let names = |chip: &str| -> Vec<String> {
+            let chips = chip.parse::<Chip>().unwrap().runnable();
+            chips.iter().map(Chip::to_string).collect()
+        };
+        assert_eq!(names("sm_75"), ["sm_75"]);
+        assert_eq!(names("sm_90"), ["sm_90", "sm_89", "sm_86", "sm_80", "sm_75"]);
+        assert_eq!(names("sm_120").len(), 6);
+        assert_eq!(names("host-x86-64-v2"), ["host-x86-64-v2"]);
+        assert_eq!(names("host-x86-64-v4"), ["host-x86-64-v4", "host-x86-64-v3", "host-x86-64-v2"]);
+        assert_eq!(names("host-x86-64-v4-vnni").len(), 4);
+        assert!(!Chip::Sm(80).runs(Chip::Sm(86)));
+        assert!(!Chip::Host(HostLevel::V4).runs(Chip::Host(HostLevel::V4Vnni)));
     }
 }

@@ -19,6 +19,7 @@ pub mod format;
 pub mod grid;
 mod hex;
 pub mod limits;
+mod output;
 pub mod range;
 pub mod request;
 
@@ -30,5 +31,6 @@ pub use facts::{ChipFacts, GpuFacts, HostFacts};
 pub use fingerprint::Fingerprint;
 pub use grid::GridExpr;
 pub use hex::HexError;
+pub use output::write_whole;
 pub use range::DimRange;
 pub use request::{CompileOptions, CompileRequest, IndexBits, RequestKey};

@@ -16,7 +16,7 @@ use phobos_artifact::{Artifact, Chip, CompileRequest, DecodeError, Fingerprint, 
 use serde::{Deserialize, Serialize};
 
 /// The version of the format that this build writes and reads.
-pub const ENTRY_VERSION: u32 = 1;
+pub const ENTRY_VERSION: u32 = 2;
 
 /// The largest file that is taken for an entry, in bytes.
 pub const MAX_ENTRY_BYTES: u64 = 128 << 20;
@@ -29,6 +29,8 @@ const FIXED: usize = 56;
 pub struct Header {
     /// The digest of request and compiler, 64 hex digits.
     pub key: String,
+    /// [`CompileRequest::manifest_key`]: the same for every chip and compiler.
+    pub request: String,
     /// The kernel's name.
     pub kernel: String,
     /// The request in a few words.
@@ -44,6 +46,7 @@ impl Header {
     pub fn new(request: &CompileRequest, fingerprint: &Fingerprint) -> Header {
         Header {
             key: request.key(fingerprint).to_string(),
+            request: request.manifest_key().to_string(),
             kernel: request.kernel.clone(),
             label: request.label(),
             chip: request.chip,

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     fs::{Item, ItemKind},
     lock::{self, Locked},
-    store::{LOCKS, SUFFIX, Store, StoreError, TEMPORARY, key_of},
+    store::{LOCKS, SUFFIX, Store, StoreError, TEMPORARY, key_of, key_of_temporary},
 };
 
 /// How old a temporary file must be to count as left by a crash.
@@ -117,6 +117,21 @@ pub fn sweep(store: &Store, age: Duration) -> Result<Removed, StoreError> {
     }
     sweep_locks(store)?;
     Ok(removed)
+}
+
+/// Removes the temporary files of dead writers, of any age. A writer holds the lock of its
+/// key, so a file whose key can be locked has none; without locks nothing is removed.
+pub fn sweep_dead(store: &Store) -> Result<(), StoreError> {
+    for (_, folder, items) in store.folders()? {
+        for item in items {
+            if let Some(key) = item.name.to_str().and_then(key_of_temporary)
+                && let Locked::Held(_lock) = lock::acquire(store, &key, Duration::ZERO)?
+            {
+                store.remove_file(&folder.join(&item.name))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Removes the lock files of dead owners and returns their number.

@@ -93,10 +93,17 @@ mod tests {
             atomic::{AtomicU32, Ordering},
         },
         thread,
-        time::Duration,
     };
 
     use super::*;
+
+    /// Waits until `others` beside the one who computes have asked for `key`.
+    fn wait_for_askers(flights: &Flights<u32, u32>, key: u32, others: usize) {
+        // The map and the one who computes hold the flight too.
+        while lock(&flights.flying).get(&key).is_some_and(|flight| Arc::strong_count(flight) < others + 2) {
+            thread::yield_now();
+        }
+    }
 
     #[test]
     fn threads_that_ask_together_compute_once() {
@@ -107,7 +114,7 @@ mod tests {
                 scope.spawn(|| {
                     barrier.wait();
                     let (value, was_shared) = flights.run(&7, || {
-                        thread::sleep(Duration::from_millis(100));
+                        wait_for_askers(&flights, 7, 7);
                         computed.fetch_add(1, Ordering::SeqCst);
                         49
                     });
@@ -128,7 +135,7 @@ mod tests {
             let first = scope.spawn(|| {
                 flights.run(&1, || {
                     barrier.wait();
-                    thread::sleep(Duration::from_millis(50));
+                    wait_for_askers(&flights, 1, 1);
                     panic!("as the test wants")
                 })
             });

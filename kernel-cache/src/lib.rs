@@ -14,6 +14,7 @@
 //! - [`evict`]: a limit on the size, and what crashes leave behind.
 //! - [`manifest`]: the requests that a run asked for, to warm a cache with.
 //! - [`source`], [`options`], [`warning`]: the cache as the runtime sees it.
+//! - [`upgrade`]: what stand-ins were used for is compiled beside the run.
 //! - [`fs`]: the file system behind a trait, so that tests can make it fail.
 
 pub mod entry;
@@ -25,10 +26,12 @@ pub mod manifest;
 pub mod options;
 pub mod source;
 pub mod store;
+pub mod upgrade;
 pub mod warning;
 
 pub use manifest::{Manifest, Recipe};
 pub use options::CacheOptions;
 pub use source::{CachedSource, Statistics};
 pub use store::{EntryId, Store, StoreError};
+pub use upgrade::Upgrade;
 pub use warning::{Fault, Warning};

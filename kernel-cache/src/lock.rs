@@ -149,7 +149,7 @@ mod tests {
                 scope.spawn(|| {
                     barrier.wait();
                     for _ in 0..25 {
-                        let lock = held(acquire(&store, &key, Duration::from_secs(60)).unwrap());
+                        let lock = held(acquire(&store, &key, Duration::from_secs(600)).unwrap());
                         assert_eq!(owners.fetch_add(1, Ordering::SeqCst), 0);
                         entered.fetch_add(1, Ordering::SeqCst);
                         thread::yield_now();

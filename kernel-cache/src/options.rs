@@ -29,9 +29,9 @@ pub struct CacheOptions {
     pub manifest: Option<PathBuf>,
     /// The most bytes of entries in the writable directory.
     pub max_bytes: Option<u64>,
-    /// Whether a request for a host level may be answered with an entry of a lower one.
-    /// The result is a kernel that runs everywhere the asked one does, only slower.
-    pub lower_host_levels: bool,
+    /// Whether a request may be answered with the entry of another chip that the asked one
+    /// [runs](phobos_artifact::Chip::runs).
+    pub stand_ins: bool,
     /// How long another process may keep a kernel's lock before this one goes on without.
     pub lock_patience: Duration,
     /// The compiler whose entries are looked for.
@@ -46,7 +46,7 @@ impl CacheOptions {
             shipped: None,
             manifest: None,
             max_bytes: None,
-            lower_host_levels: true,
+            stand_ins: true,
             lock_patience: Duration::from_secs(600),
             fingerprint: phobos_worker::fingerprint::current(),
         }

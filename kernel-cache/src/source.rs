@@ -2,13 +2,14 @@
 
 use std::{
     fmt,
+    ops::ControlFlow,
     sync::{
-        Arc,
+        Arc, Mutex, Once, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use phobos_artifact::{Artifact, Chip, CompileRequest, HostLevel, RequestKey};
+use phobos_artifact::{Artifact, CompileRequest, RequestKey};
 use phobos_worker::{CompileError, KernelSource};
 
 use crate::{
@@ -20,6 +21,7 @@ use crate::{
     manifest::Manifest,
     options::CacheOptions,
     store::{EntryId, Store, StoreError},
+    upgrade::Upgrade,
     warning::{self, Fault, Sink, Warner, Warning},
 };
 
@@ -28,8 +30,8 @@ use crate::{
 pub struct Statistics {
     /// From an entry on disk.
     pub hits: u64,
-    /// Of these, how many with an entry of a lower host level.
-    pub lower_level_hits: u64,
+    /// Of these, how many with a stand-in: the entry of another chip that this one runs.
+    pub stand_ins: u64,
     /// By compiling.
     pub compiles: u64,
     /// With the result of another thread that asked for the same at that time.
@@ -43,7 +45,7 @@ pub struct Statistics {
 #[derive(Debug, Default)]
 struct Counters {
     hits: AtomicU64,
-    lower_level_hits: AtomicU64,
+    stand_ins: AtomicU64,
     compiles: AtomicU64,
     shared: AtomicU64,
     stored: AtomicU64,
@@ -68,7 +70,11 @@ pub struct CachedSource<S> {
     manifest: Option<Manifest>,
     flights: Flights<RequestKey, Result<Artifact, CompileError>>,
     counters: Counters,
-    warner: Warner,
+    /// Requests that were answered with a stand-in.
+    stood_in: Mutex<Vec<CompileRequest>>,
+    fs: Arc<dyn FileSystem>,
+    warner: Arc<Warner>,
+    swept: Once,
 }
 
 impl<S: KernelSource> CachedSource<S> {
@@ -89,15 +95,27 @@ impl<S: KernelSource> CachedSource<S> {
 
     /// A cache on `fs` that gives its warnings to `sink`.
     pub fn with(source: S, options: CacheOptions, fs: Arc<dyn FileSystem>, sink: Sink) -> CachedSource<S> {
+        CachedSource::telling(source, options, fs, Arc::new(Warner::new(sink)))
+    }
+
+    fn telling(
+        source: S,
+        options: CacheOptions,
+        fs: Arc<dyn FileSystem>,
+        warner: Arc<Warner>,
+    ) -> CachedSource<S> {
         CachedSource {
             source,
             writable: options.writable.clone().map(|root| Store::new(Arc::clone(&fs), root)),
             shipped: options.shipped.clone().map(|root| Store::new(Arc::clone(&fs), root)),
-            manifest: options.manifest.clone().map(|root| Manifest::new(fs, root)),
+            manifest: options.manifest.clone().map(|root| Manifest::new(Arc::clone(&fs), root)),
             options,
             flights: Flights::default(),
             counters: Counters::default(),
-            warner: Warner::new(sink),
+            stood_in: Mutex::default(),
+            fs,
+            warner,
+            swept: Once::new(),
         }
     }
 
@@ -111,11 +129,45 @@ impl<S: KernelSource> CachedSource<S> {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Statistics {
             hits: read(&self.counters.hits),
-            lower_level_hits: read(&self.counters.lower_level_hits),
+            stand_ins: read(&self.counters.stand_ins),
             compiles: read(&self.counters.compiles),
             shared: read(&self.counters.shared),
             stored: read(&self.counters.stored),
             unstored: read(&self.counters.unstored),
+        }
+    }
+
+    /// Compiles with `compiler`, on a thread of its own, what stand-ins answered since this
+    /// was last called, so that a later run has it. `None` where that is nothing, or where
+    /// nothing can be kept.
+    pub fn upgrade<C: KernelSource + 'static>(&self, compiler: C) -> Option<Upgrade> {
+        let requests = std::mem::take(&mut *self.stood_in.lock().unwrap_or_else(PoisonError::into_inner));
+        if requests.is_empty() || self.writable.is_none() {
+            return None;
+        }
+        // The requests are in the manifest since they were first asked.
+        let options = CacheOptions { stand_ins: false, manifest: None, ..self.options.clone() };
+        let (fs, warner) = (Arc::clone(&self.fs), Arc::clone(&self.warner));
+        let cache = CachedSource::telling(compiler, options, fs, warner);
+        Upgrade::start(move |request| cache.upgrade_one(request), requests)
+            .inspect_err(|error| {
+                self.warner.warn(Fault::Upgrade, format!("no thread to compile on: {error}"))
+            })
+            .ok()
+    }
+
+    /// Compiles `request` if its entry is still absent; whether to go on with others.
+    fn upgrade_one(&self, request: &CompileRequest) -> ControlFlow<()> {
+        match self.get(request) {
+            // One that cannot be kept is no use, and the next one could not be kept either.
+            Ok(_) if self.statistics().unstored > 0 => ControlFlow::Break(()),
+            Ok(_) => ControlFlow::Continue(()),
+            // Without a compiler stand-ins are all that there is, and they do.
+            Err(error) if error.is_setup() => ControlFlow::Break(()),
+            Err(error) => {
+                self.warner.warn(Fault::Upgrade, error.to_string());
+                ControlFlow::Continue(())
+            }
         }
     }
 
@@ -171,22 +223,21 @@ impl<S: KernelSource> CachedSource<S> {
         self.compile(request, &id)
     }
 
-    /// The entry of `request`, or of the same kernel for the best lower host level that
-    /// has one.
+    /// The entry of `request`, or as a stand-in that of the same kernel for the best of the
+    /// other chips whose code runs on the asked one.
     fn look_up(&self, request: &CompileRequest, id: &EntryId) -> Option<Artifact> {
         let stores = [self.writable.as_ref(), self.shipped.as_ref()];
         let find = |id: &EntryId| stores.into_iter().find_map(|store| self.read(store, id));
         let mut found = find(id);
-        if let Chip::Host(asked) = request.chip
-            && found.is_none()
-            && self.options.lower_host_levels
-        {
-            found = HostLevel::BEST_FIRST.into_iter().filter(|level| *level < asked).find_map(|level| {
-                let lower = CompileRequest { chip: Chip::Host(level), ..request.clone() };
-                find(&EntryId::new(&lower, &self.options.fingerprint))
+        if found.is_none() && self.options.stand_ins {
+            let others = request.chip.runnable().into_iter().filter(|chip| *chip != request.chip);
+            found = others.into_iter().find_map(|chip| {
+                let other = CompileRequest { chip, ..request.clone() };
+                find(&EntryId::new(&other, &self.options.fingerprint))
             });
             if found.is_some() {
-                count(&self.counters.lower_level_hits);
+                count(&self.counters.stand_ins);
+                self.stood_in.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
             }
         }
         if found.is_some() {
@@ -251,6 +302,10 @@ impl<S: KernelSource> CachedSource<S> {
 impl<S: KernelSource> KernelSource for CachedSource<S> {
     fn get(&self, request: &CompileRequest) -> Result<Artifact, CompileError> {
         self.record(request);
+        self.swept.call_once(|| {
+            // What cannot be swept now is met again by a later run.
+            let _ = self.writable.as_ref().map(evict::sweep_dead);
+        });
         let key = request.key(&self.options.fingerprint);
         let (result, shared) = self.flights.run(&key, || self.fetch(request));
         if shared {

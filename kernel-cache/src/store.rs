@@ -70,6 +70,11 @@ pub(crate) fn key_of(file_name: &str) -> Option<RequestKey> {
     file_name.strip_suffix(SUFFIX)?.rsplit_once('-')?.1.parse().ok()
 }
 
+/// The key in the name of a temporary file; `None` for other files.
+pub(crate) fn key_of_temporary(file_name: &str) -> Option<RequestKey> {
+    file_name.strip_prefix(TEMPORARY)?.split_once('-')?.0.parse().ok()
+}
+
 /// What went wrong in a store.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
@@ -188,9 +193,9 @@ impl Store {
 
     fn write(&self, folder: &Path, path: &Path, id: &EntryId, bytes: &[u8]) -> Result<(), StoreError> {
         self.fs.create_dir_all(folder).map_err(|error| StoreError::io("create", folder, error))?;
-        let key = id.key.to_string();
         let random = RandomState::new().hash_one(process::id());
-        let name = format!("{TEMPORARY}{}-{}-{random:016x}", &key[..16], process::id());
+        // With the key, by whose lock a sweep knows whether the writer lives.
+        let name = format!("{TEMPORARY}{}-{}-{random:016x}", id.key, process::id());
         let temporary = folder.join(name);
         let written = (|| {
             let mut file = self.fs.create_new(&temporary)?;
@@ -238,7 +243,7 @@ impl Store {
     pub(crate) fn sweep_key(&self, id: &EntryId) {
         let folder = self.folder(id.chip);
         let key = id.key.to_string();
-        let prefix = format!("{TEMPORARY}{}-", &key[..16]);
+        let prefix = format!("{TEMPORARY}{}", &key[..16]);
         for item in self.fs.read_dir(&folder).unwrap_or_default() {
             if item.name.to_str().is_some_and(|name| name.starts_with(&prefix)) {
                 let _ = self.fs.remove_file(&folder.join(&item.name));

@@ -26,6 +26,8 @@ pub enum Fault {
     Manifest,
     /// The device refused an image; it was compiled anew.
     Refused,
+    /// What a stand-in was used for does not compile.
+    Upgrade,
     /// A setting cannot be used.
     Setting,
 }
@@ -52,6 +54,7 @@ impl fmt::Display for Warning {
             Fault::Busy => "going on without it",
             Fault::Manifest => "the requests of this run are not recorded",
             Fault::Refused => "the kernel is compiled anew",
+            Fault::Upgrade => "the stand-in stays in use",
             Fault::Setting => "it is not used",
         };
         write!(f, "kernel cache: {}; {consequence}", self.message)

@@ -14,8 +14,8 @@ use std::{
 };
 
 use common::{FakeSource, cache, child as spawn_child, get_all, request, requests, role, strays};
-use phobos_artifact::{Artifact, Chip, CompileRequest, Element, Fingerprint, HostLevel, IndexBits};
-use phobos_kernel_cache::{CacheOptions, EntryId, Store, evict, fs::RealFileSystem};
+use phobos_artifact::{Artifact, Chip, CompileRequest, Element, Fingerprint, IndexBits};
+use phobos_kernel_cache::{CacheOptions, EntryId, Store, evict, fs::RealFileSystem, lock};
 use phobos_worker::{CompileError, KernelSource};
 
 /// What the processes that the tests start do; nothing in the process of the tests.
@@ -221,6 +221,33 @@ fn k6_strays_stop_nothing() {
     assert!(strays(folder.path()).is_empty());
 }
 
+/// A writer that dies between publishing and sweeping leaves a whole entry beside the file
+/// of one that died before it: from then on there are only hits.
+#[test]
+fn a_run_of_hits_sweeps_the_files_of_dead_writers_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let both = [request("kernel_0", Chip::Sm(86)), request("kernel_0", Chip::Sm(80))];
+    let options = || CacheOptions::in_directory(folder.path());
+    get_all(&cache(FakeSource::default(), options()).0, &both);
+    let keys = both.each_ref().map(|request| request.key(&phobos_worker::fingerprint::current()));
+    let names = ["sm_86", "sm_80"]
+        .map(|chip| format!("{chip}/.tmp-{}-1-0123456789abcdef", keys[usize::from(chip == "sm_80")]));
+    names.iter().for_each(|name| fs::write(folder.path().join(name), "half").unwrap());
+    let run = || {
+        let (run, warnings) = cache(FakeSource::default(), options());
+        get_all(&run, &both[..1]);
+        assert_eq!((run.inner().count(), warnings.all().len()), (0, 0));
+        names.each_ref().map(|name| folder.path().join(name).exists())
+    };
+    let store = Store::new(Arc::new(RealFileSystem), folder.path());
+    let living = lock::acquire(&store, &keys[1], Duration::ZERO).unwrap();
+    assert!(matches!(living, lock::Locked::Held(_)));
+    assert_eq!(run(), [false, true]);
+    drop(living);
+    assert_eq!(run(), [false, false]);
+    assert!(strays(folder.path()).is_empty(), "{:?}", strays(folder.path()));
+}
+
 #[test]
 fn k7_whatever_decides_the_code_misses() {
     let folder = tempfile::tempdir().unwrap();
@@ -234,7 +261,7 @@ fn k7_whatever_decides_the_code_misses() {
         base.clone(),
         with(&|r| r.options.index_bits = Some(IndexBits::B64)),
         with(&|r| r.options.no_tune = true),
-        with(&|r| r.chip = Chip::Sm(89)),
+        with(&|r| r.chip = Chip::Sm(80)),
         with(&|r| r.params.extend([("TILE_M".into(), 64)])),
         with(&|r| r.dims.extend([("D".into(), 64)])),
         with(&|r| r.elements.extend([("F".into(), "q4_0".parse::<Element>().unwrap())])),
@@ -270,24 +297,6 @@ fn k7_the_same_request_hits_from_another_working_directory() {
 }
 
 // Beyond the reports.
-
-#[test]
-fn a_host_takes_the_best_level_that_is_there() {
-    let folder = tempfile::tempdir().unwrap();
-    let [_, v4, v3, v2] = HostLevel::BEST_FIRST.map(|level| request("k", Chip::Host(level)));
-    let options = || CacheOptions::in_directory(folder.path());
-    let exact = || CacheOptions { lower_host_levels: false, ..options() };
-    for request in [&v2, &v3] {
-        get_all(&cache(FakeSource::default(), exact()).0, std::slice::from_ref(request));
-    }
-    let (first, _) = cache(FakeSource::default(), options());
-    assert_eq!(first.get(&v4).unwrap(), common::artifact(&v3));
-    let statistics = first.statistics();
-    assert_eq!((statistics.hits, statistics.lower_level_hits, statistics.compiles), (1, 1, 0));
-    get_all(&cache(FakeSource::default(), exact()).0, std::slice::from_ref(&v4));
-    get_all(&first, &[v4, v3, v2]);
-    assert_eq!(first.inner().count(), 0);
-}
 
 #[test]
 fn shipped_kernels_are_read_and_never_written() {

@@ -5,7 +5,8 @@
 mod common;
 
 use std::{
-    env, fs, io,
+    env, fs,
+    io::{self, Write},
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::{self, Command, Output},
@@ -31,6 +32,7 @@ fn child() {
                 json: serde_json::Value::Null,
             }),
             "crash" => process::abort(),
+            "large" => Ok(common::large_artifact(request, b'x')),
             _ => Ok(artifact(request)),
         }
     });
@@ -243,6 +245,63 @@ fn list_shows_every_kernel_and_the_total() {
     assert_eq!(json[0]["kernels"][1]["kernel"], "rms_norm");
     assert!(json[0]["kernels"][1]["damage"].is_string());
     assert_eq!(succeeds(place.tool(&["list", "--dir", "absent"])), "absent: 0 kernels, 0 B\n");
+}
+
+/// Tells a person, and `cargo xtask test`, that a test did not run.
+fn skip(test: &str, reason: &str) {
+    eprintln!("SKIP: {test}: {reason}");
+    if let Some(log) = std::env::var_os("PHOBOS_SKIP_LOG") {
+        let mut log = fs::OpenOptions::new().append(true).create(true).open(log).unwrap();
+        writeln!(log, "SKIP: {test}: {reason}").unwrap();
+    }
+}
+
+#[test]
+fn list_marks_what_stands_in_for_the_level_of_this_cpu() {
+    let own = HostLevel::detect().map(Chip::Host);
+    let Some(lower) = own.and_then(|own| own.runnable().get(1).copied()) else {
+        return skip(
+            "list_marks_what_stands_in_for_the_level_of_this_cpu",
+            "this CPU has one host level only",
+        );
+    };
+    let own = own.unwrap();
+    let place = Place::new();
+    let exact = |root: &str| CacheOptions { stand_ins: false, ..CacheOptions::in_directory(place.at(root)) };
+    let requests = [request("alone", lower), request("both", lower), request("both", own)];
+    get_all(&cache(FakeSource::default(), exact("cache")).0, &requests);
+    let list = |more: &[&str]| succeeds(place.tool(&[&["list", "--dir", "cache"], more].concat()));
+    let said = list(&[]);
+    let marked: Vec<&str> = said.lines().filter(|line| line.contains("stand-in")).collect();
+    assert_eq!(marked.len(), 1, "{said}");
+    assert!(
+        marked[0].contains(" alone ") && marked[0].ends_with(&format!("  (stand-in for {own})")),
+        "{said}"
+    );
+    // What is not shown is looked at all the same.
+    assert!(!list(&["--chip", &lower.to_string(), "both"]).contains("stand-in"));
+    let json: serde_json::Value = serde_json::from_str(&list(&["--json", "alone"])).unwrap();
+    assert_eq!(json[0]["kernels"][0]["stands_in_for"], own.to_string());
+    assert_eq!(json[0]["kernels"][0]["current"], true);
+}
+
+/// An `ulimit -f` does not end the programs: SIGXFSZ would, and left its half behind.
+#[test]
+fn a_limit_on_the_size_of_files_fails_the_kernel_and_leaves_nothing() {
+    let place = Place::new();
+    place.record("m", &["large"]);
+    let tool = env!("CARGO_BIN_EXE_phobos-cache");
+    let script = format!("ulimit -f 8; exec '{tool}' warm --dir cache --manifest m --chip sm_75 --no-ptxas");
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(place.folder.path())
+        .env("PHOBOS_COMPILE", place.at("bin/phobos-compile"))
+        .output()
+        .unwrap();
+    let (stdout, stderr) = fails(1, output);
+    assert_eq!(stderr.matches("kernels compiled now are not kept").count(), 1, "{stderr}");
+    assert!(stdout.contains("1 kernel compiled"), "{stdout}");
+    assert!(files(&place.at("cache")).is_empty(), "{:?}", files(&place.at("cache")));
 }
 
 #[test]

@@ -15,7 +15,7 @@
 // RUN: %{status} 2 phobos-compile %s --chip host --type F=f32 --dim E=64 --param TILE_M=0 2>&1 | FileCheck %s --check-prefix=ZERO
 // ZERO: error: --param TILE_M=0: a parameter is at least 1
 // RUN: %{status} 2 phobos-compile %s --chip host --type F=f32 --dim E=64 --param TILE_M=100 2>&1 | FileCheck %s --check-prefix=WHERE
-// WHERE: error: no candidate of kernel `scale` satisfies its conditions
+// WHERE: error: --param TILE_M=100: no candidate of kernel `scale` satisfies its conditions: `TILE_M % 32 == 0 || TILE_M < 8` is false
 // RUN: %{status} 2 phobos-compile %s --chip host --type F=f32 --dim E=64 --param TILE_M=x 2>&1 | FileCheck %s --check-prefix=NUMBER
 // NUMBER: `x` is not a whole number
 // RUN: %{status} 2 phobos-compile %s --chip host --type F=f32 --dim E=64 --param =3 2>&1 | FileCheck %s --check-prefix=NAME

@@ -22,6 +22,8 @@ pub struct WorkerOptions {
     /// The most memory of a worker in bytes, passed on as `--memory-limit`: the
     /// worker sets the limit on itself.
     pub memory_limit: Option<u64>,
+    /// Whether the workers leave the CPUs to everyone else, passed on as `--background`.
+    pub background: bool,
     /// Whether the worker's log also goes to this process's stderr.
     pub echo_log: bool,
 }
@@ -34,6 +36,7 @@ impl Default for WorkerOptions {
             workers: available_parallelism(),
             timeout: Duration::from_secs(300),
             memory_limit: Some(8 << 30),
+            background: false,
             echo_log: false,
         }
     }

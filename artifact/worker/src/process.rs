@@ -53,6 +53,9 @@ impl Worker {
         if let Some(limit) = options.memory_limit {
             command.arg("--memory-limit").arg(limit.to_string());
         }
+        if options.background {
+            command.arg("--background");
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A group of its own: Ctrl-C stops an answer, not the compiler.
         command.process_group(0);

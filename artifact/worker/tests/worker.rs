@@ -15,7 +15,7 @@ use std::{
     process::{self, Command, ExitCode},
     sync::Mutex,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use phobos_artifact::{
@@ -74,6 +74,9 @@ fn main() -> ExitCode {
 
 // The worker.
 
+/// Longer than anyone waits for a test: what is held up by a worker that sleeps so is seen to hang.
+const FOR_EVER: Duration = Duration::from_secs(3600);
+
 fn fake_worker() -> ExitCode {
     let mut stdin = io::stdin().lock();
     let mut stdout = io::stdout().lock();
@@ -83,10 +86,10 @@ fn fake_worker() -> ExitCode {
         "other-build" => hello.fingerprint = Fingerprint::from_bytes([0xab; 32]).long(),
         "other-protocol" => hello.protocol += 1,
         "no-hello" => return ExitCode::from(3),
-        "mute" => thread::sleep(Duration::from_secs(60)),
+        "mute" => thread::sleep(FOR_EVER),
         "deaf" => {
             Message::Hello(hello).write(&mut stdout).unwrap();
-            thread::sleep(Duration::from_secs(60));
+            thread::sleep(FOR_EVER);
             return ExitCode::SUCCESS;
         }
         "garbage-hello" => {
@@ -109,7 +112,7 @@ fn fake_worker() -> ExitCode {
             "internal_error" => return Err(failure(FailureKind::Internal)),
             "abort" => process::abort(),
             "exit" => process::exit(9),
-            "hang" => thread::sleep(Duration::from_secs(60)),
+            "hang" => thread::sleep(FOR_EVER),
             "loud" => {
                 for _ in 0..10_000 {
                     eprintln!("a line of the log that repeats");
@@ -145,7 +148,10 @@ fn fake_worker() -> ExitCode {
         Ok(artifact(request))
     });
     match served {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => {
+            fs::write(format!("{program}.ended-{}", process::id()), "").unwrap();
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             eprintln!("worker: {error}");
             ExitCode::FAILURE
@@ -209,6 +215,7 @@ impl Workers {
             workers,
             timeout,
             memory_limit: Some(123_456_789),
+            background: false,
             echo_log: false,
         })
     }
@@ -292,14 +299,12 @@ fn a_worker_that_died_idle_is_not_blamed_on_the_next() {
 
 fn a_hanging_worker_is_killed() {
     let workers = Workers::new();
-    let pool = workers.pool_with("good", 1, Duration::from_millis(1500));
+    let pool = workers.pool_with("good", 1, Duration::from_millis(4000));
     let id = worker_id(&pool.get(&request("answer")).unwrap());
-    let begin = Instant::now();
     let error = pool.get(&request("hang")).unwrap_err();
     let CompileError::Timeout { kernel, limit, stderr } = &error else { panic!("{error:?}") };
-    assert_eq!((kernel.as_str(), limit.as_millis()), ("hang host-x86-64-v3", 1500));
+    assert_eq!((kernel.as_str(), limit.as_millis()), ("hang host-x86-64-v3", 4000));
     assert_eq!(stderr.trim(), "log of hang");
-    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
     assert!(!exists(id), "the worker must be killed and reaped");
     assert_ne!(worker_id(&pool.get(&request("answer")).unwrap()), id);
 }
@@ -309,10 +314,8 @@ fn a_worker_that_does_not_read_is_killed() {
     let pool = workers.pool_with("deaf", 1, Duration::from_millis(400));
     // Far more than a pipe holds.
     let request = CompileRequest { source: "x".repeat(4 << 20), ..request("answer") };
-    let begin = Instant::now();
     let error = pool.get(&request).unwrap_err();
     assert!(matches!(error, CompileError::Timeout { .. }), "{error:?}");
-    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
 }
 
 fn nonsense_is_refused() {
@@ -441,8 +444,8 @@ fn dropping_the_pool_reaps_its_workers() {
         .map(|result| worker_id(&result.unwrap()))
         .collect();
     assert!(ids.iter().all(|id| exists(*id)));
-    let begin = Instant::now();
     drop(pool);
     assert!(ids.iter().all(|id| !exists(*id)));
-    assert!(begin.elapsed() < Duration::from_secs(2), "they exit when told: {:?}", begin.elapsed());
+    let ended = |id: &u32| workers.folder.path().join(format!("good.ended-{id}")).exists();
+    assert!(ids.iter().all(ended), "they exit when told, and are not killed");
 }

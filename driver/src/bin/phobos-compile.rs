@@ -6,10 +6,13 @@ use std::{
     io::{self, IsTerminal, Read, Write},
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::Arc,
 };
 
 use clap::{CommandFactory, Parser, ValueEnum};
-use phobos_artifact::{Chip, CompileOptions, CompileRequest, DimRange, Element, IndexBits, Metadata};
+use phobos_artifact::{
+    Chip, CompileOptions, CompileRequest, DimRange, Element, IndexBits, Metadata, write_whole,
+};
 use phobos_driver::{
     Failure, Stage,
     compile::{Messages, Output, expand_imports},
@@ -88,6 +91,9 @@ struct Arguments {
     /// The most memory of the worker in bytes
     #[arg(long, hide = true)]
     memory_limit: Option<u64>,
+    /// Leave the CPUs to everyone else
+    #[arg(long, hide = true)]
+    background: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -162,6 +168,8 @@ impl Exit {
 }
 
 fn main() -> ExitCode {
+    // A caught SIGXFSZ makes a write beyond `ulimit -f` an error instead of the end.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let arguments = Arguments::parse();
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -186,6 +194,10 @@ fn run(arguments: Arguments) -> Result<(), Exit> {
         if let Some(limit) = arguments.memory_limit {
             rlimit::setrlimit(rlimit::Resource::AS, limit, limit)
                 .map_err(|error| Exit::other(format!("--memory-limit {limit}: {error}")))?;
+        }
+        if arguments.background {
+            rustix::process::setpriority_process(None, 19)
+                .map_err(|error| Exit::other(format!("--background: {error}")))?;
         }
         return phobos_driver::worker::run().map_err(|error| Exit::other(error.to_string()));
     }
@@ -380,22 +392,8 @@ fn write_output(
         }
     };
     let Some(path) = target else { return print(&bytes, false) };
-    write_file(&path, &bytes)
+    write_whole(&path, &bytes)
         .map_err(|error| Exit::other(format!("cannot write {}: {error}", path.display())))
-}
-
-/// Writes a file so that a reader never sees half of it: beside it, then renamed. A
-/// device or a pipe, such as /dev/null, is written to and not replaced.
-fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-        return fs::write(path, bytes);
-    }
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".tmp{}", std::process::id()));
-    let temporary = path.with_file_name(name);
-    fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path)).inspect_err(|_| {
-        fs::remove_file(&temporary).ok();
-    })
 }
 
 /// Writes to stdout; a reader that went away is no error.

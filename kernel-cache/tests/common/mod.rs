@@ -177,11 +177,11 @@ pub fn role() -> Option<(String, PathBuf)> {
     Some((env::var(ROLE).ok()?, PathBuf::from(env::var_os(FOLDER)?)))
 }
 
-/// Waits until `condition` holds.
+/// Waits until `condition` holds; on a machine that is busy with other things that may take long.
 pub fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let begin = std::time::Instant::now();
     while !condition() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "waited in vain for {what}");
+        assert!(begin.elapsed() < Duration::from_secs(600), "waited in vain for {what}");
         thread::sleep(Duration::from_millis(1));
     }
 }

@@ -48,7 +48,11 @@ pub fn run(options: &BenchOptions) -> Result<(), Failure> {
             "act": options.engine.settings.activations.name(),
             "kv": options.engine.settings.kv.name(),
             "load_seconds": load,
-            "kernels": { "compiled": engine.kernels().compiled, "cached": engine.kernels().cached },
+            "kernels": {
+                "compiled": engine.kernels().compiled,
+                "cached": engine.kernels().cached,
+                "stand_ins": engine.kernels().stand_ins,
+            },
             "repeat": options.repeat,
             "depth": options.depth,
             "peak_resident_bytes": peak_resident_bytes(),

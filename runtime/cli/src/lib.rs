@@ -16,7 +16,7 @@ pub mod output;
 pub mod progress;
 pub mod terminal;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
 
 use clap::{
     Parser,
@@ -24,9 +24,11 @@ use clap::{
 };
 use failure::Failure;
 
-/// Parses the command line as a `T`; help goes to standard output, mistakes are usage
-/// errors.
+/// Begins a program: parses the command line as a `T`; help goes to standard output, mistakes
+/// are usage errors.
 pub fn parse<T: Parser>() -> Result<T, ExitCode> {
+    // A caught SIGXFSZ makes a write beyond `ulimit -f` an error instead of the end.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     T::try_parse().map_err(|error| {
         if let Some(ours) = other_programs_flag(&error) {
             output::note(&format!("error: {ours}"));

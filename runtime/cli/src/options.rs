@@ -130,6 +130,8 @@ impl BenchOptions {
         // The context that the measurement needs; at least one position is read before generating.
         let positions = (depth + prompt_tokens).max(depth.max(1) + gen_tokens);
         engine.settings.context.get_or_insert(positions as u64);
+        // A compiler beside it would be measured too.
+        engine.upgrade = false;
         let (repeat, json) = (args.repeat, args.json);
         Ok(BenchOptions { gguf, engine, prompt_tokens, gen_tokens, depth, repeat, json })
     }
@@ -153,6 +155,7 @@ fn model(args: ModelArgs, environment: &dyn Environment) -> Result<(PathBuf, Eng
         device: device.unwrap_or_else(|| "host".to_owned()),
         threads: args.threads.map(|threads| threads as usize),
         mmap: !args.no_mmap,
+        upgrade: true,
         settings: Settings { context: args.ctx, kv, activations, ..Settings::default() },
     };
     Ok((gguf, engine))

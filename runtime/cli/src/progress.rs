@@ -106,5 +106,10 @@ impl Reporter {
 }
 
 fn summary(kernels: KernelCounts) -> String {
-    format!("kernels: {} compiled, {} cached", kernels.compiled, kernels.cached)
+    let KernelCounts { compiled, cached, stand_ins } = kernels;
+    let stand_ins = match stand_ins {
+        0 => String::new(),
+        _ => format!(", {stand_ins} of them stand-ins"),
+    };
+    format!("kernels: {compiled} compiled, {cached} cached{stand_ins}")
 }

@@ -66,13 +66,11 @@ impl EmulatorDevice {
         let Chip::Sm(number) = chip else {
             return Err(DeviceError::UnknownDevice(format!("emulator:{chip}")));
         };
-        let mut chips: Vec<Chip> = Chip::GPUS.into_iter().filter(|other| *other <= chip).collect();
-        chips.reverse();
         let state = State { emulator: Emulator::new(number.into()), last: None };
         Ok(EmulatorDevice {
             token: DeviceToken::new(),
             name: format!("emulator:{chip}"),
-            chips,
+            chips: chip.runnable(),
             options,
             state: Arc::new(Mutex::new(state)),
         })

@@ -74,6 +74,26 @@ fn outputs_to_files_and_comparison() {
 }
 
 #[test]
+fn an_output_beyond_the_limit_of_files_is_an_error_and_not_half_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("steps");
+    fs::write(&path, "before").unwrap();
+    let script = format!(
+        "ulimit -f 0; exec '{}' '{}' --kernel collatz --arg u32:iota:32 --arg u32:zero:32 --arg i32=32 \
+         --no-counters --write-out '{}'",
+        env!("CARGO_BIN_EXE_phobos-emu"),
+        foreign("kernels.ptx"),
+        path.display()
+    );
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{:?} {stderr}", output.status);
+    assert!(stderr.contains(&format!("{}: File too large", path.display())), "{stderr}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "before");
+}
+
+#[test]
 fn what_cannot_be_used_is_exit_code_2_and_one_line() {
     let file = foreign("kernels.ptx");
     let wrong = |args: &[&str], part: &str| {

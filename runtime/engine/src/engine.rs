@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use phobos_artifact::CompileRequest;
 use phobos_device::{Device, DeviceError};
 use phobos_gguf::{GgufFile, OpenOptions};
-use phobos_kernel_cache::CachedSource;
+use phobos_kernel_cache::{CachedSource, Upgrade};
 use phobos_models::{Architecture, Model, Settings};
 use phobos_tokenizer::{AddSpecial, ChatError, ChatInput, ChatTemplate, Tokenizer};
 use phobos_worker::{KernelSource, WorkerOptions, WorkerPool};
@@ -25,13 +25,21 @@ pub struct EngineOptions {
     pub threads: Option<usize>,
     /// Map the file instead of reading it.
     pub mmap: bool,
+    /// Compile beside the run what the kernel cache has stand-ins for.
+    pub upgrade: bool,
     /// Context, cache and batches.
     pub settings: Settings,
 }
 
 impl Default for EngineOptions {
     fn default() -> EngineOptions {
-        EngineOptions { device: "host".to_owned(), threads: None, mmap: true, settings: Settings::default() }
+        EngineOptions {
+            device: "host".to_owned(),
+            threads: None,
+            mmap: true,
+            upgrade: true,
+            settings: Settings::default(),
+        }
     }
 }
 
@@ -76,6 +84,8 @@ pub struct Engine {
     device: Arc<dyn Device>,
     kernels: KernelCounts,
     warnings: Vec<String>,
+    /// Ends with the engine.
+    _upgrade: Option<Upgrade>,
 }
 
 /// A device by name. The emulator is its own crate, which `phobos_device::open` does not
@@ -92,7 +102,9 @@ impl Engine {
     /// Loads the model at `path` on the device of `options`. Kernels come from the kernel
     /// cache, and from `phobos-compile` workers where it lacks them; `progress` is called
     /// once there is one to compile, and as weights are copied, on any thread. Where the environment asks for a
-    /// manifest, the requests are recorded, and those of the other weight formats.
+    /// manifest, the requests are recorded, and those of the other weight formats. Kernels of
+    /// the cache for another chip than the device's own are compiled for its own by one worker
+    /// of low priority while the engine lives, if the options want that; later runs use them.
     ///
     /// # Errors
     /// What is wrong with the file is found before a kernel is compiled.
@@ -109,7 +121,13 @@ impl Engine {
         let record = |request: &CompileRequest| source.record(request);
         let record: Option<&dyn Fn(&CompileRequest)> = source.is_recording().then_some(&record);
         let kernels = Kernels { source: &source, record, again: &again, meter: &meter };
-        Engine::assemble(path, options, device, &kernels)
+        let mut engine = Engine::assemble(path, options, device, &kernels)?;
+        engine.kernels.stand_ins = usize::try_from(source.statistics().stand_ins).unwrap_or(usize::MAX);
+        if options.upgrade {
+            let workers = WorkerOptions { workers: 1, background: true, ..WorkerOptions::default() };
+            engine._upgrade = source.upgrade(WorkerPool::new(workers));
+        }
+        Ok(engine)
     }
 
     /// Loads the model at `path` on `device`, with kernels of `source`.
@@ -150,7 +168,17 @@ impl Engine {
         let warnings = of_model.chain(of_tokens).collect();
         let file = file.name().to_owned();
         let kernels = kernels.meter.counts();
-        Ok(Engine { file, tokenizer, template, architecture, model, device, kernels, warnings })
+        Ok(Engine {
+            file,
+            tokenizer,
+            template,
+            architecture,
+            model,
+            device,
+            kernels,
+            warnings,
+            _upgrade: None,
+        })
     }
 
     /// The file's name.

@@ -50,6 +50,8 @@ pub struct KernelCounts {
     pub compiled: usize,
     /// Found in the kernel cache, or put there meanwhile by another process.
     pub cached: usize,
+    /// Of these, for a chip that the device runs, but not its own: a lower host level.
+    pub stand_ins: usize,
 }
 
 /// Counts kernels, and is silent until one has to be compiled: a start from a warm cache
@@ -96,7 +98,7 @@ impl<'a> Meter<'a> {
     /// What it counted, once the kernels are there.
     pub fn counts(&self) -> KernelCounts {
         let (compiled, total) = (self.compiled.load(Ordering::SeqCst), self.total.load(Ordering::SeqCst));
-        KernelCounts { compiled, cached: total.saturating_sub(compiled) }
+        KernelCounts { compiled, cached: total.saturating_sub(compiled), stand_ins: 0 }
     }
 
     /// `done` of `total` bytes of weights are on the device.

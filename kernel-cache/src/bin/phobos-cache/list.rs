@@ -1,7 +1,8 @@
 //! `phobos-cache list`
 
-use std::{io::Write, path::Path, sync::Arc};
+use std::{collections::BTreeSet, io::Write, path::Path, sync::Arc};
 
+use phobos_artifact::{Chip, HostLevel};
 use phobos_kernel_cache::{CacheOptions, Store, fs::RealFileSystem};
 use serde_json::json;
 
@@ -24,19 +25,35 @@ pub(crate) fn run(arguments: List, out: &mut dyn Write) -> Result<(), ToolError>
     let chips = arguments.selection.chips(every_chip);
     let mut places = Vec::new();
     for store in &stores {
-        let mut known = Vec::new();
-        for listed in store.list()? {
-            if chips.contains(&listed.chip) {
-                let entry = Known::new(store, listed);
-                if arguments.selection.has_kernel(entry.kernel()) {
-                    known.push(entry);
-                }
-            }
-        }
+        let mut known: Vec<Known> =
+            store.list()?.into_iter().map(|listed| Known::new(store, listed)).collect();
         known.sort_by(|a, b| (a.listed.chip, a.label()).cmp(&(b.listed.chip, b.label())));
         places.push((store.root(), known));
     }
+    mark_stand_ins(&mut places, HostLevel::detect().map(Chip::Host));
+    for (_, known) in &mut places {
+        known.retain(|entry| {
+            chips.contains(&entry.listed.chip) && arguments.selection.has_kernel(entry.kernel())
+        });
+    }
     if arguments.json { as_json(&places, out) } else { as_text(&places, out) }
+}
+
+/// Marks the entries that a run on this CPU uses, since the one for `own`, its level, is absent.
+/// Which GPUs there are is not known here.
+fn mark_stand_ins(places: &mut [(&Path, Vec<Known>)], own: Option<Chip>) {
+    let Some(own) = own else { return };
+    let current = places.iter().flat_map(|(_, known)| known).filter(|entry| entry.remark().is_none());
+    let present: BTreeSet<(Chip, String)> = current
+        .filter_map(|entry| Some((entry.listed.chip, entry.header.as_ref().ok()?.request.clone())))
+        .collect();
+    for entry in places.iter_mut().flat_map(|(_, known)| known) {
+        let Ok(header) = &entry.header else { continue };
+        let has = |chip: &Chip| present.contains(&(*chip, header.request.clone()));
+        let used = own.runnable().into_iter().find(has);
+        let is_used = entry.remark().is_none() && used == Some(entry.listed.chip);
+        entry.stands_in_for = Some(own).filter(|own| is_used && *own != entry.listed.chip);
+    }
 }
 
 fn as_text(places: &[(&Path, Vec<Known>)], out: &mut dyn Write) -> Result<(), ToolError> {
@@ -75,6 +92,7 @@ fn entry_as_json(entry: &Known) -> serde_json::Value {
         "bytes": entry.listed.bytes,
         "key": entry.listed.key.to_string(),
         "fingerprint": fingerprint,
+        "stands_in_for": entry.stands_in_for.map(|chip| chip.to_string()),
         "current": entry.remark().is_none(),
         "damage": damage,
     })

@@ -44,6 +44,8 @@ enum ToolError {
 }
 
 fn main() -> ExitCode {
+    // A caught SIGXFSZ makes a write beyond `ulimit -f` an error instead of the end.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let arguments = Arguments::parse();
     let mut out = io::BufWriter::new(io::stdout().lock());
     let result = run(arguments.command, &mut out).and_then(|()| Ok(out.flush()?));

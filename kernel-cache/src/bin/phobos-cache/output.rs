@@ -1,5 +1,6 @@
 //! Forms of numbers and entries for people.
 
+use phobos_artifact::Chip;
 use phobos_kernel_cache::{Store, entry::Header, store::Listed};
 
 /// `12.3 KiB`.
@@ -30,12 +31,14 @@ pub(crate) struct Known {
     pub(crate) listed: Listed,
     /// What it says about itself; an error text when it is damaged.
     pub(crate) header: Result<Header, String>,
+    /// The chip that uses it for want of an entry of its own.
+    pub(crate) stands_in_for: Option<Chip>,
 }
 
 impl Known {
     pub(crate) fn new(store: &Store, listed: Listed) -> Known {
         let header = store.header(&listed).map_err(|error| error.to_string());
-        Known { listed, header }
+        Known { listed, header, stands_in_for: None }
     }
 
     /// The kernel's name, from the name of the file when the entry is damaged.
@@ -57,7 +60,7 @@ impl Known {
         }
     }
 
-    /// What is unusual about it.
+    /// Why no run of this build uses it.
     pub(crate) fn remark(&self) -> Option<String> {
         match &self.header {
             Ok(header) if header.fingerprint == phobos_worker::fingerprint::current().long() => None,
@@ -68,7 +71,8 @@ impl Known {
 
     /// One line of a list.
     pub(crate) fn line(&self) -> String {
-        let remark = self.remark().map(|remark| format!("  ({remark})")).unwrap_or_default();
+        let stand_in = self.stands_in_for.map(|chip| format!("stand-in for {chip}"));
+        let remark = self.remark().or(stand_in).map(|remark| format!("  ({remark})")).unwrap_or_default();
         let chip = self.listed.chip.to_string();
         format!("{chip:<15} {:<48} {:>10}{remark}", self.label(), size(self.listed.bytes))
     }

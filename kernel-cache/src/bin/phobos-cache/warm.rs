@@ -65,8 +65,8 @@ pub(crate) fn run(arguments: Warm, out: &mut dyn Write) -> Result<(), ToolError>
     let pool = WorkerPool::new(WorkerOptions { workers, ..defaults });
     let options = CacheOptions {
         max_bytes: CacheOptions::from_environment().0.max_bytes,
-        // A lower level that is there must not stand for one that was asked for.
-        lower_host_levels: false,
+        // What is there for another chip must not stand in for what was asked for.
+        stand_ins: false,
         ..CacheOptions::in_directory(store.root())
     };
     let bar = progress_bar(requests.len() as u64);

@@ -67,10 +67,9 @@ impl HostDevice {
                 reason: format!("{threads} threads were asked for, 1 to {MAX_THREADS} are possible"),
             });
         }
-        let chips = HostLevel::BEST_FIRST.into_iter().filter(|level| *level <= best).map(Chip::Host);
         Ok(HostDevice {
             token: DeviceToken::new(),
-            chips: chips.collect(),
+            chips: Chip::Host(best).runnable(),
             threads,
             allocated: Arc::default(),
             running: Mutex::new(Running { pool: Pool::new(threads)?, scratch: HostMemory::empty() }),

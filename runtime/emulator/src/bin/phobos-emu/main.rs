@@ -4,10 +4,11 @@
 mod arguments;
 mod output;
 
-use std::{fs, path::PathBuf, process::ExitCode};
+use std::{fs, path::PathBuf, process::ExitCode, sync::Arc};
 
 use arguments::{Argument, Extents, InputError};
 use clap::Parser;
+use phobos_artifact::write_whole;
 use phobos_emulator::{Emulator, Options, Schedule};
 
 /// Runs a kernel of a PTX file on the CPU and reports races, out-of-bounds and
@@ -138,7 +139,8 @@ fn run(cli: &Cli) -> Result<bool, InputError> {
             for target in &cli.write_out {
                 let (index, path) = bound.file_target(target)?;
                 let bytes = bound.read(&emulator, index)?;
-                fs::write(path, bytes).map_err(|error| InputError::new(format!("{path}: {error}")))?;
+                write_whole(path.as_ref(), &bytes)
+                    .map_err(|error| InputError::new(format!("{path}: {error}")))?;
             }
         }
         for target in &cli.check_out {
@@ -153,6 +155,8 @@ fn run(cli: &Cli) -> Result<bool, InputError> {
 }
 
 fn main() -> ExitCode {
+    // A caught SIGXFSZ makes a write beyond `ulimit -f` an error instead of the end.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let cli = Cli::parse();
     match run(&cli) {
         Ok(true) => ExitCode::SUCCESS,
