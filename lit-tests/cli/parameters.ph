@@ -24,7 +24,7 @@
 // TWICE: error: --param TILE_M is given twice
 
 // RUN: %{status} 2 phobos-compile %s --chip host --type F=f32 2>&1 | FileCheck %s --check-prefix=DIM
-// DIM: error: dim `E` of kernel `scale` is the extent of a tile: bind it with --dim E=VALUE
+// DIM: error[PH0030]: the dim `E` is the extent of a tile here and is not bound
 // RUN: %{status} 2 phobos-compile %s --chip host --type F=f32 --dim X=4 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // UNKNOWN: error: kernel `scale` has no dim `X`; it has M, E
 // RUN: %{status} 2 phobos-compile %s --chip host --type F=f32 --dim E=0 2>&1 | FileCheck %s --check-prefix=EMPTY
