@@ -27,6 +27,9 @@ struct Arguments {
     /// Where to write each fault: SEED.ph, the smallest program found, and SEED.txt
     #[arg(long)]
     out: Option<PathBuf>,
+    /// Only count faults whose text has this in it; may be given again
+    #[arg(long)]
+    known: Vec<String>,
     /// End after so many faults
     #[arg(long, default_value_t = 20)]
     faults: usize,
@@ -63,6 +66,7 @@ fn fuzz(arguments: &Arguments) -> std::io::Result<bool> {
         seed: arguments.seed,
         level: level(arguments.level.as_deref())?,
         out: arguments.out.clone(),
+        known: arguments.known.clone(),
         most_faults: arguments.faults,
     };
     let summary = run(&options, &mut |line| eprintln!("{line}"))?;
@@ -81,6 +85,9 @@ fn level(name: Option<&str>) -> std::io::Result<HostLevel> {
 
 fn print_summary(summary: &Summary) {
     println!("{} programs compared, {} faults", summary.compared, summary.faults.len());
+    if summary.known > 0 {
+        println!("{} known faults", summary.known);
+    }
     for (reason, count) in &summary.stopped {
         println!("{count} not run: {reason}");
     }

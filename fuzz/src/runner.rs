@@ -30,6 +30,8 @@ pub struct Options {
     pub level: HostLevel,
     /// Where to write what is wrong; nowhere without.
     pub out: Option<PathBuf>,
+    /// Faults whose text has one of these in it are counted and no more.
+    pub known: Vec<String>,
     /// End after so many faults.
     pub most_faults: usize,
 }
@@ -43,6 +45,8 @@ pub struct Summary {
     pub stopped: BTreeMap<String, u64>,
     /// Programs that the checker refused, with what it said: faults of the generator.
     pub refused: Vec<(u64, String)>,
+    /// Faults that were known.
+    pub known: u64,
     /// What is wrong: the seed, the program cut down, and how.
     pub faults: Vec<(u64, String, Fault)>,
 }
@@ -70,6 +74,10 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> io::Result<Summ
         };
         summary.compared += 1;
         let Some(fault) = prepared.judge(options.level, &mut executor)? else { continue };
+        if options.known.iter().any(|known| fault.to_string().contains(known)) {
+            summary.known += 1;
+            continue;
+        }
         let small = cut_down(&program, &fault, options.level, &mut executor);
         let (text, fault) = match prepare(&small) {
             Ok(prepared) => {

@@ -1,6 +1,6 @@
 //! Indices: positions, starts of slices, bounds of loops.
 
-use super::{Elem, Generator};
+use super::{Elem, Generator, Ty};
 use crate::program::Term;
 
 impl Generator {
@@ -9,7 +9,7 @@ impl Generator {
         match self.random.weighted(&[25, 35, 10, 8, if depth > 0 { 22 } else { 0 }]) {
             0 => Term::text(self.random.between(0, 6).to_string()),
             1 => self.index_variable(),
-            2 => self.scalar_parameter(phobos_artifact::DType::I32),
+            2 => self.index_parameter(),
             3 => {
                 let extent = self.extent();
                 Term::extent(extent)
@@ -37,6 +37,16 @@ impl Generator {
         }
     }
 
+    /// An index that the checker knows nothing of: a loop variable, a program id, a parameter.
+    fn runtime_index(&mut self) -> Term {
+        let loops = self.vars(|var| var.ty == Ty::index() && var.name.starts_with('i'));
+        match self.recent(&loops) {
+            Some(var) if self.random.chance(60) => Term::text(var.name),
+            _ if !self.programs.is_empty() && self.random.chance(50) => self.program_id(0),
+            _ => self.index_parameter(),
+        }
+    }
+
     /// The id of this program on an axis.
     pub(super) fn program_id(&mut self, axis: usize) -> Term {
         let name = format!("p{axis}");
@@ -49,8 +59,7 @@ impl Generator {
     pub(super) fn start(&mut self, extent: usize, whole: usize, inside: bool) -> Term {
         let room = self.value(whole).saturating_sub(self.value(extent)) as i64;
         let axes = self.programs.len();
-        let choice = self.random.weighted(&[34, if axes > 0 { 22 } else { 0 }, 12, 12, 8, 4, 8]);
-        match choice {
+        match self.random.weighted(&[34, if axes > 0 { 22 } else { 0 }, 12, 12, 8, 4, 8]) {
             0 => Term::text("0"),
             1 => {
                 let axis = self.random.below(axes);
@@ -62,18 +71,20 @@ impl Generator {
                     _ => start,
                 }
             }
+            2 if inside => self.runtime_index(),
             2 => self.index_variable(),
             3 => Term::text(self.random.between(0, if inside { room } else { room + 3 }).to_string()),
             4 => {
-                let n = self.scalar_parameter(phobos_artifact::DType::I32);
+                let n = self.index_parameter();
                 match self.random.below(3) {
                     0 => Term::of("# - 3", [n]),
-                    1 => Term::of("# + #", [n, self.index_variable()]),
+                    1 => Term::of("# + #", [n, self.runtime_index()]),
                     _ => n,
                 }
             }
             5 if !inside => Term::text(format!("-{}", self.random.between(1, 3))),
             5 => Term::text("0"),
+            _ if inside => self.runtime_index(),
             _ => self.index(1),
         }
     }

@@ -85,7 +85,9 @@ impl Generator {
             return Term::text(":");
         }
         let start = self.start(extent, whole, inside);
-        if self.random.chance(8) {
+        // The checker follows sums and products, and of variables only those.
+        let text = self.program.print(&start);
+        if self.random.chance(8) && !text.contains(['%', '/', 'v', 'a', 's']) {
             return Term::of("# : (#) + #", [start.clone(), start, Term::extent(extent)]);
         }
         Term::of("# :+ #", [start, Term::extent(extent)])
@@ -248,14 +250,12 @@ impl Generator {
     /// A store of some value, of all kinds.
     pub(super) fn store(&mut self, block: &mut Vec<Statement>) {
         let vars = self.vars(|var| !var.ty.dims.is_empty() && matches!(var.ty.elem, Elem::Scalar(_)));
-        if self.random.chance(10) {
+        if !self.programs.is_empty() && self.random.chance(10) {
             let dtype = self.kind();
             let place = self.own_place(Element::Scalar(dtype), &[], 1);
             let value = self.scalar(dtype, 2);
-            if !self.programs.is_empty() {
-                block.push(Statement::Line(Term::of("# = #", [place, value])));
-                return;
-            }
+            block.push(Statement::Line(Term::of("# = #", [place, value])));
+            return;
         }
         let (dtype, dims) = match self.recent(&vars) {
             Some(var) if self.random.chance(75) => match var.ty.elem {

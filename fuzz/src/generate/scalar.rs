@@ -45,8 +45,21 @@ impl Generator {
             return Term::text(self.random.pick(&known).clone());
         }
         if self.program.scalars.len() >= 4 {
-            return self.literal_for_index(dtype);
+            return self.literal(dtype);
         }
+        self.add_scalar(dtype)
+    }
+
+    /// A scalar parameter that positions are made of.
+    pub(super) fn index_parameter(&mut self) -> Term {
+        let known = self.program.scalars.iter().find(|scalar| scalar.dtype == DType::I32);
+        match known.map(|scalar| scalar.name.clone()) {
+            Some(name) => Term::text(name),
+            None => self.add_scalar(DType::I32),
+        }
+    }
+
+    fn add_scalar(&mut self, dtype: DType) -> Term {
         let name = self.fresh("s");
         let value = match dtype {
             DType::Bool => self.random.below(2) as f64,
@@ -58,10 +71,6 @@ impl Generator {
         Term::text(name)
     }
 
-    fn literal_for_index(&mut self, dtype: DType) -> Term {
-        if dtype == DType::I32 { Term::text("2") } else { self.literal(dtype) }
-    }
-
     /// A scalar of a type.
     pub(super) fn scalar(&mut self, dtype: DType, depth: usize) -> Term {
         let vars = self.vars(|var| var.ty == Ty::scalar(dtype));
@@ -69,11 +78,7 @@ impl Generator {
         match self.random.weighted(&[12, if vars.is_empty() { 0 } else { 30 }, 12, 14, deep, deep, deep / 2, deep / 2]) {
             0 => self.literal(dtype),
             1 => self.recent(&vars).map_or_else(|| self.literal(dtype), |var| Term::text(var.name)),
-            2 => match self.scalar_parameter(dtype) {
-                // i32 literals are bare, for positions.
-                term if term == Term::text("2") => self.literal(dtype),
-                term => term,
-            },
+            2 => self.scalar_parameter(dtype),
             3 => self.point_load(dtype),
             4 => self.operator(&Ty::scalar(dtype), depth),
             5 => self.conversion(&Ty::scalar(dtype), depth),

@@ -151,7 +151,7 @@ impl Generator {
                 Term::of(&format!("0, #, {step}"), [Term::extent(extent)])
             }
             3 => {
-                let n = self.scalar_parameter(DType::I32);
+                let n = self.index_parameter();
                 Term::of("0, min(#, 3)", [n])
             }
             4 => {
@@ -218,7 +218,8 @@ impl Generator {
         let name = self.fresh("w");
         if self.random.chance(40) {
             let format = *self.random.pick(&ACTIVATIONS);
-            let columns = self.number(32 * (1 + self.random.clone().below(2) as u64));
+            let count = 1 + self.random.below(2) as u64;
+            let columns = self.number(32 * count);
             let value = self.tile(DType::F32, &[rows, columns], 1);
             Self::line(block, &format!("let {name} = quantize(#, {})", format.name), [value]);
             self.declare(name, Ty { elem: Elem::Block(format), dims: vec![rows, columns] }, false);
