@@ -4,8 +4,12 @@
 use std::{
     io::{self, BufRead, BufReader, Write},
     path::{Path, PathBuf},
+    panic::{AssertUnwindSafe, catch_unwind},
     process::{Child, ChildStdin, Command, Stdio},
-    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    sync::{
+        Mutex,
+        mpsc::{Receiver, RecvTimeoutError, channel},
+    },
     time::Duration,
 };
 
@@ -84,12 +88,21 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The argument that makes this program an executor.
 pub const EXECUTOR: &str = "--executor";
 
+/// What the last panic said.
+static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
+
 /// Answers jobs on stdin, one a line, until it ends.
 pub fn serve() -> io::Result<()> {
     let device = HostDevice::new(Some(1)).map_err(io::Error::other)?;
+    std::panic::set_hook(Box::new(|panic| {
+        if let Ok(mut last) = LAST_PANIC.lock() {
+            *last = panic.to_string();
+        }
+    }));
     for line in io::stdin().lock().lines() {
         let job: Job = serde_json::from_str(&line?)?;
-        let reply = answer(&device, &job);
+        let reply = catch_unwind(AssertUnwindSafe(|| answer(&device, &job)))
+            .unwrap_or_else(|_| Reply::Crash(LAST_PANIC.lock().map_or(String::new(), |last| last.clone())));
         let mut output = io::stdout().lock();
         serde_json::to_writer(&mut output, &reply)?;
         output.write_all(b"\n")?;
@@ -187,6 +200,7 @@ fn scalar(argument: &ScalarArgument) -> Scalar {
 /// A process that answers jobs, started again whenever it ends.
 pub struct Executor {
     program: PathBuf,
+    variable: Option<(String, String)>,
     running: Option<Running>,
 }
 
@@ -199,7 +213,13 @@ struct Running {
 impl Executor {
     /// An executor that is `program --executor`.
     pub fn new(program: &Path) -> Executor {
-        Executor { program: program.to_owned(), running: None }
+        Executor { program: program.to_owned(), variable: None, running: None }
+    }
+
+    /// The same with a variable in the environment of its process.
+    pub fn with_variable(mut self, name: &str, value: &str) -> Executor {
+        self.variable = Some((name.to_owned(), value.to_owned()));
+        self
     }
 
     /// Runs a job.
@@ -208,7 +228,7 @@ impl Executor {
     /// When no process can be started.
     pub fn run(&mut self, job: &Job) -> io::Result<Reply> {
         if self.running.is_none() {
-            self.running = Some(start(&self.program)?);
+            self.running = Some(start(&self.program, self.variable.clone())?);
         }
         let Some(running) = &mut self.running else { return Err(io::Error::other("no executor")) };
         let mut line = serde_json::to_vec(job)?;
@@ -241,9 +261,10 @@ impl Drop for Executor {
     }
 }
 
-fn start(program: &Path) -> io::Result<Running> {
+fn start(program: &Path, variable: Option<(String, String)>) -> io::Result<Running> {
     let mut child = Command::new(program)
         .arg(EXECUTOR)
+        .envs(variable)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -7,7 +7,7 @@ use phobos_artifact::{Chip, HostLevel};
 use phobos_fuzz::{
     execute::{EXECUTOR, serve},
     generate::generate,
-    runner::{Options, Summary, run},
+    runner::{Options, Summary, available_levels, run},
 };
 
 /// Compiles and runs random kernels on the host, and compares what they leave in memory with an
@@ -21,9 +21,10 @@ struct Arguments {
     /// The seed of the first program; each next has the next seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The host level: v2, v3, v4 or v4-vnni; the best of this CPU without
+    /// A host level: v2, v3, v4 or v4-vnni; programs take turns if several are given. All that
+    /// this CPU has without
     #[arg(long)]
-    level: Option<String>,
+    level: Vec<String>,
     /// Where to write each fault: SEED.ph, the smallest program found, and SEED.txt
     #[arg(long)]
     out: Option<PathBuf>,
@@ -64,7 +65,7 @@ fn fuzz(arguments: &Arguments) -> std::io::Result<bool> {
         executor: std::env::current_exe()?,
         programs: arguments.programs,
         seed: arguments.seed,
-        level: level(arguments.level.as_deref())?,
+        levels: levels(&arguments.level)?,
         out: arguments.out.clone(),
         known: arguments.known.clone(),
         most_faults: arguments.faults,
@@ -74,13 +75,18 @@ fn fuzz(arguments: &Arguments) -> std::io::Result<bool> {
     Ok(summary.faults.is_empty() && summary.refused.is_empty())
 }
 
-fn level(name: Option<&str>) -> std::io::Result<HostLevel> {
-    let chip = name.map_or("host".to_owned(), |name| format!("host-x86-64-{name}"));
-    match chip.parse() {
-        Ok(Chip::Host(level)) if Some(level) <= HostLevel::detect() => Ok(level),
-        Ok(_) => Err(std::io::Error::other("this CPU does not have that level")),
-        Err(error) => Err(std::io::Error::other(error)),
+fn levels(names: &[String]) -> std::io::Result<Vec<HostLevel>> {
+    if names.is_empty() {
+        return Ok(available_levels());
     }
+    names
+        .iter()
+        .map(|name| match format!("host-x86-64-{name}").parse() {
+            Ok(Chip::Host(level)) if available_levels().contains(&level) => Ok(level),
+            Ok(_) => Err(std::io::Error::other(format!("this CPU does not have the level {name}"))),
+            Err(error) => Err(std::io::Error::other(error)),
+        })
+        .collect()
 }
 
 fn print_summary(summary: &Summary) {

@@ -26,8 +26,8 @@ pub struct Options {
     pub programs: u64,
     /// The seed of the first; the next has the next.
     pub seed: u64,
-    /// The level.
-    pub level: HostLevel,
+    /// The levels, of which a program runs at one, chosen by its seed; not empty.
+    pub levels: Vec<HostLevel>,
     /// Where to write what is wrong; nowhere without.
     pub out: Option<PathBuf>,
     /// Faults whose text has one of these in it are counted and no more.
@@ -49,6 +49,12 @@ pub struct Summary {
     pub known: u64,
     /// What is wrong: the seed, the program cut down, and how.
     pub faults: Vec<(u64, String, Fault)>,
+}
+
+/// The levels that this CPU has, the least first.
+pub fn available_levels() -> Vec<HostLevel> {
+    let best = HostLevel::detect();
+    HostLevel::BEST_FIRST.into_iter().rev().filter(|level| best >= Some(*level)).collect()
 }
 
 /// Runs programs one after the other.
@@ -73,18 +79,19 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> io::Result<Summ
             }
         };
         summary.compared += 1;
-        let Some(fault) = prepared.judge(options.level, &mut executor)? else { continue };
+        let Some(level) = options.levels.get((seed % options.levels.len().max(1) as u64) as usize) else { continue };
+        let Some(fault) = prepared.judge(*level, &mut executor)? else { continue };
         if options.known.iter().any(|known| fault.to_string().contains(known)) {
             summary.known += 1;
             continue;
         }
-        let small = cut_down(&program, &fault, options.level, &mut executor);
+        let small = cut_down(&program, &fault, *level, &mut executor);
         let (text, fault) = match prepare(&small) {
             Ok(prepared) => {
-                let found = prepared.judge(options.level, &mut executor)?.unwrap_or(fault);
-                (describe(&small, &found, seed, options.level), found)
+                let found = prepared.judge(*level, &mut executor)?.unwrap_or(fault);
+                (describe(&small, &found, seed, *level), found)
             }
-            Err(_) => (describe(&program, &fault, seed, options.level), fault),
+            Err(_) => (describe(&program, &fault, seed, *level), fault),
         };
         progress(&format!("seed {seed}: {fault}"));
         if let Some(out) = &options.out {
