@@ -141,7 +141,7 @@ pub fn compile_to(
         &context,
         &mut module,
         &format!(
-            "builtin.module(phobos.kernel(phobos-specialize{{bind={}}},canonicalize,cse))",
+            "builtin.module(phobos.kernel(phobos-specialize{{bind={}}},phobos-simplify,cse))",
             bind.join(",")
         ),
         &source,

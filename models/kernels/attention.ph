@@ -3,7 +3,7 @@
 // key/value head h / (H / G), whose keys and values each lie together. It sees the last `window` positions, its own among them
 // (Beltagy et al. 2020, arXiv:2004.05150); the greatest i32 stands for all.
 //   Q [N, H, D], K and V [G, S, D] -> O [N, E], where E is H D
-@autotune(TILE_Q in [1, 16, 32], TILE_S in [64])
+@autotune(TILE_Q in [1, 16, 32], TILE_S in [64] where TILE_Q <= TILE_S)
 @grid(ceil(N / TILE_Q), H)
 kernel attention[T: dtype, B: format](Q: tensor<f32>[N, H, D], K: tensor<T>[G, S, D], V: tensor<T>[G, S, D],
                                       O: tensor<B>[N, E], pos: i32, window: i32, scale: f32) {
@@ -17,7 +17,7 @@ kernel attention[T: dtype, B: format](Q: tensor<f32>[N, H, D], K: tensor<T>[G, S
   var l: tile<f32>[TILE_Q, 1] = 0.0
   var acc: tile<f32>[TILE_Q, D] = 0.0
   // The first block holds a key that each row sees: the first row's earliest, and the
-  // other rows' within TILE_Q behind it, which is at most TILE_S.
+  // other rows' within TILE_Q behind it: hence the condition above.
   for s in range(max(0, pos + first + 1 - window), pos + first + TILE_Q, TILE_S) {
     let scores = dot_t(q, f32(K[g, s :+ TILE_S, :]))
     let key = iota([1, TILE_S], 1) + s

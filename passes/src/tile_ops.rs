@@ -23,6 +23,42 @@ pub(crate) fn is_elementwise(op: Op<'_>) -> bool {
         && tile_result(op).is_some()
 }
 
+/// How a reshape that only adds and drops axes of extent 1 takes axes over.
+pub(crate) struct UnitReshape {
+    /// For each axis of the result the axis that it was; a new one is whole.
+    pub kept: Vec<Option<usize>>,
+    /// What goes. One of these that is invalid empties the result's first axis.
+    pub dropped: Vec<usize>,
+}
+
+/// `None` where the reshape `op` of static tiles merges or splits axes. Axes of extent 1
+/// that are no points meet from the last one.
+pub(crate) fn unit_reshape(op: Op<'_>, from: &[i64], to: &[i64]) -> Option<UnitReshape> {
+    let points = ir::i64_array_attribute(op, "points");
+    let mut kept = vec![None; to.len()];
+    let mut dropped = Vec::new();
+    let mut new = to.len();
+    for (axis, extent) in from.iter().enumerate().rev() {
+        if points.contains(&(axis as i64)) {
+            dropped.push(axis);
+            continue;
+        }
+        // New axes stand between longer ones.
+        while *extent != 1 && new > 0 && to[new - 1] == 1 {
+            new -= 1;
+        }
+        if new > 0 && to[new - 1] == *extent {
+            new -= 1;
+            kept[new] = Some(axis);
+        } else if *extent == 1 {
+            dropped.push(axis);
+        } else {
+            return None;
+        }
+    }
+    to[..new].iter().all(|extent| *extent == 1).then_some(UnitReshape { kept, dropped })
+}
+
 /// Whether a tile's elements cost nothing to make again wherever they are used.
 pub(crate) fn is_free(op: Op<'_>) -> bool {
     matches!(ir::name(op), "phobos.splat" | "phobos.iota" | "phobos.broadcast")

@@ -3,6 +3,9 @@
 #include "mlir-c/IR.h"
 #include "mlir/CAPI/IR.h"
 #include "mlir/CAPI/Registration.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 using namespace mlir;
 
@@ -57,5 +60,43 @@ MlirAttribute phobosReduceKindAttrGet(MlirContext context, int32_t kind) {
 }
 int32_t phobosReduceKindAttrGetValue(MlirAttribute attribute) {
   return static_cast<int32_t>(llvm::cast<phobos::ReduceKindAttr>(unwrap(attribute)).getValue());
+}
+}
+
+// arith and math on tiles: their folds know nothing of validity.
+static bool isElementwise(Operation *op) {
+  return llvm::isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) &&
+         llvm::any_of(op->getResultTypes(), [](Type type) { return llvm::isa<RankedTensorType>(type); });
+}
+
+extern "C" {
+// What canonicalize does, but for operations of arith and math on tiles, which it leaves alone and makes none of.
+void phobosSimplify(MlirOperation root) {
+  Operation *kernel = unwrap(root);
+  MLIRContext *context = kernel->getContext();
+  RewritePatternSet all(context);
+  for (Dialect *dialect : context->getLoadedDialects())
+    dialect->getCanonicalizationPatterns(all);
+  for (RegisteredOperationName name : context->getRegisteredOperations())
+    name.getCanonicalizationPatterns(all, context);
+  // A branch between tiles of different validity is no select.
+  SmallVector<std::string> disabled;
+  for (auto &pattern : all.getNativePatterns())
+    if (pattern->getDebugName().ends_with("ConvertTrivialIfToSelect"))
+      disabled.push_back(pattern->getDebugName().str());
+  FrozenRewritePatternSet patterns(std::move(all), disabled);
+  GreedyRewriteConfig config;
+  config.setStrictness(GreedyRewriteStrictness::ExistingOps).setScope(&kernel->getRegion(0));
+  // As often as canonicalize: what one round makes the next one sees.
+  bool changed = true;
+  for (int round = 0; changed && round < 10; ++round) {
+    SmallVector<Operation *> ops;
+    kernel->getRegion(0).walk([&](Operation *op) {
+      if (!isElementwise(op))
+        ops.push_back(op);
+    });
+    changed = false;
+    (void)applyOpPatternsGreedily(ops, patterns, config, &changed);
+  }
 }
 }

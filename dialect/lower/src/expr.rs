@@ -60,8 +60,9 @@ impl<'c> Lowering<'c, '_> {
                 self.binary(*op, a, b, dtype)
             }
             ExprKind::Math { op, operand } => {
+                let dtype = scalar_type(&operand.ty);
                 let operand = self.expr(operand)?;
-                self.math(*op, operand)
+                self.math(*op, operand, dtype)
             }
             ExprKind::Fma { a, b, c } => {
                 let operands = [self.expr(a)?, self.expr(b)?, self.expr(c)?];
@@ -105,7 +106,7 @@ impl<'c> Lowering<'c, '_> {
                 operands.extend(offsets);
                 let value =
                     self.builder.value("phobos.extract", &operands, full.to_type(self.context), &[])?;
-                self.reshape(value, ty)
+                self.without_points(value, slice, ty)
             }
             ExprKind::Dot { .. } => {
                 let zero = self.builder.constant(self.element_type(&expr.ty)?, 0.0)?;
@@ -214,6 +215,21 @@ impl<'c> Lowering<'c, '_> {
         Ok(self.builder.value("phobos.reshape", &[value], ty, &[])?)
     }
 
+    /// A slice without the axes of its points.
+    fn without_points(&self, value: Val<'c>, slice: &[AxisIndex], ty: Type<'c>) -> Result<Val<'c>> {
+        let points: Vec<String> = slice
+            .iter()
+            .enumerate()
+            .filter(|(_, axis)| matches!(axis, AxisIndex::Point(_)))
+            .map(|(number, _)| number.to_string())
+            .collect();
+        if points.is_empty() {
+            return Ok(value);
+        }
+        let points = self.builder.parsed_attribute(&format!("array<i64: {}>", points.join(", ")))?;
+        Ok(self.builder.value("phobos.reshape", &[value], ty, &[("points", points)])?)
+    }
+
     fn load(
         &mut self,
         tensor: typed::TensorId,
@@ -234,7 +250,7 @@ impl<'c> Lowering<'c, '_> {
         operands.extend(fill);
         let segments = self.builder.segments(&[1, offsets.len(), usize::from(fill.is_some()), 0]);
         let value = self.builder.value("phobos.load", &operands, full.to_type(self.context), &[segments])?;
-        self.reshape(value, ty)
+        self.without_points(value, slice, ty)
     }
 
     fn load_scalar(

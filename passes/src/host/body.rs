@@ -56,7 +56,7 @@ impl<'c> Lowering<'c> {
                     let axis = ir::integer_attribute(op, "axis").unwrap_or(0) as usize;
                     self.lane_index(chunk, vector, axis, result.r#type())?
                 } else {
-                    let operands = self.guard_division(op, operands, chunk)?;
+                    let operands = self.guard_division(op, operands, chunk, vector)?;
                     self.compute(op, &operands, Some(chunk.width))?
                 };
                 known.insert(ir::value_key(result), value);
@@ -73,9 +73,10 @@ impl<'c> Lowering<'c> {
         op: Op<'c>,
         operands: Vec<Val<'c>>,
         chunk: &Chunk<'c>,
+        vector: usize,
     ) -> Result<Vec<Val<'c>>, PassError> {
-        match (ir::name(op), &operands[..], chunk.tail) {
-            ("arith.divsi" | "arith.divui", [a, b], Some((mask, _))) => {
+        match (ir::name(op), &operands[..], self.tail_mask(chunk, vector)?) {
+            ("arith.divsi" | "arith.divui", [a, b], Some(mask)) => {
                 let one = self.b.integer(b.r#type(), 1)?;
                 Ok(vec![*a, self.b.select(mask, *b, one)?])
             }

@@ -1,6 +1,8 @@
 //! Small pieces of code: sizes, loops, addresses, loads and stores, shuffles.
 
-use melior::ir::ValueLike;
+use std::collections::BTreeMap;
+
+use melior::ir::{BlockLike, ValueLike};
 use phobos_dialect::{
     PassError, Type, Val,
     build::{IntegerPredicate, element_type, is_vector, lanes},
@@ -62,6 +64,56 @@ impl<'c> Lowering<'c> {
     /// `a` rounded up to a multiple of `unit`.
     pub(super) fn round_up(&self, a: Size<'c>, unit: i64) -> Result<Size<'c>, PassError> {
         self.round_down(self.add(a, Size::Const(unit - 1))?, unit)
+    }
+
+    /// Whether a size is a multiple of `of` whatever the launch.
+    pub(super) fn is_multiple(&self, size: Size<'c>, of: i64) -> bool {
+        match size {
+            Size::Const(number) => number % of == 0,
+            Size::Value(value) => self.value_is_multiple(value, of, &mut BTreeMap::new()),
+        }
+    }
+
+    fn value_is_multiple(&self, value: Val<'c>, of: i64, known: &mut BTreeMap<usize, bool>) -> bool {
+        if let Some(number) = ir::constant_integer(value) {
+            return number % of == 0;
+        }
+        if let Some(known) = known.get(&ir::value_key(value)) {
+            return *known;
+        }
+        let dim = self.dims.iter().find(|(_, dim)| **dim == value);
+        let answer = match (dim, ir::definition(value)) {
+            // Launches hold a dim that blocks lie along to whole blocks.
+            (Some((name, _)), _) => self.block_dims.get(name).is_some_and(|block| block % of == 0),
+            (None, Some(op)) => {
+                let operands = ir::operands(op);
+                match ir::name(op) {
+                    "arith.muli" => {
+                        operands.into_iter().any(|value| self.value_is_multiple(value, of, known))
+                    }
+                    "arith.addi" | "arith.subi" | "arith.minsi" | "arith.maxsi" => {
+                        operands.into_iter().all(|value| self.value_is_multiple(value, of, known))
+                    }
+                    "arith.select" => {
+                        operands.into_iter().skip(1).all(|value| self.value_is_multiple(value, of, known))
+                    }
+                    _ => false,
+                }
+            }
+            // The position of a loop: its start and its step.
+            (None, None) => ir::argument_of(value)
+                .filter(|(_, position)| *position == 0)
+                .and_then(|(block, _)| block.parent_operation())
+                .filter(|parent| ir::name(*parent) == "scf.for")
+                .is_some_and(|parent| {
+                    let operands = ir::operands(parent);
+                    [operands.first(), operands.get(2)]
+                        .into_iter()
+                        .all(|value| value.is_some_and(|value| self.value_is_multiple(*value, of, known)))
+                }),
+        };
+        known.insert(ir::value_key(value), answer);
+        answer
     }
 
     pub(super) fn divide(&self, a: Size<'c>, unit: i64) -> Result<Size<'c>, PassError> {

@@ -104,7 +104,7 @@ impl<'c> Lowering<'c> {
         Ok((pointer, inside))
     }
 
-    /// The chunk's elements: whole blocks along the columns of one row.
+    /// The chunk's elements: whole blocks along the columns of one row, beyond a tail too.
     pub(super) fn decode(
         &mut self,
         blocks: &Blocks<'c>,
@@ -112,7 +112,7 @@ impl<'c> Lowering<'c> {
     ) -> Result<Vec<Val<'c>>, PassError> {
         let format = blocks.format;
         let read = chunk.width as usize * chunk.vectors;
-        if chunk.axis != blocks.column_axis || chunk.tail.is_some() || !read.is_multiple_of(format.elements) {
+        if chunk.axis != blocks.column_axis || !read.is_multiple_of(format.elements) {
             return Err(PassError::new(
                 self.b.location(),
                 format!(

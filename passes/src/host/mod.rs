@@ -52,7 +52,7 @@ use phobos_dialect::{
 
 use emit::Size;
 use integer::IntegerDot;
-use source::{Memory, Source};
+use source::{Memory, Source, format_of};
 
 pub(crate) const PASS: Pass = Pass {
     name: "convert-phobos-to-host",
@@ -154,6 +154,12 @@ fn run<'c>(module: Op<'c>, options: &Options<'_>) -> Result<(), PassError> {
         .flat_map(ir::operations)
         .filter(|op| ir::name(*op) == "phobos.kernel")
         .collect();
+    if let [_, second, ..] = kernels[..] {
+        return Err(PassError::at(
+            second,
+            format!("a second kernel: its function would be `{ENTRY}` too, so a module has one kernel here"),
+        ));
+    }
     for kernel in kernels {
         convert(kernel, target)?;
         ir::erase(kernel);
@@ -194,6 +200,7 @@ fn convert<'c>(kernel: Op<'c>, target: Target) -> Result<(), PassError> {
         tiles: BTreeMap::new(),
         memories: BTreeMap::new(),
         dims: BTreeMap::new(),
+        block_dims: BTreeMap::new(),
         program_ids: Vec::new(),
         scratch,
         scratch_bytes: 0,
@@ -222,6 +229,8 @@ struct Lowering<'c> {
     memories: BTreeMap<usize, Memory<'c>>,
     /// The dims passed at launch.
     dims: BTreeMap<String, Val<'c>>,
+    /// Those that a tensor of a block format ends in, and the elements of its blocks.
+    block_dims: BTreeMap<String, i64>,
     program_ids: Vec<Val<'c>>,
     scratch: Val<'c>,
     scratch_bytes: u64,
@@ -256,6 +265,13 @@ impl<'c> Lowering<'c> {
             slot += 1;
         }
         for (parameter, tensor, pointer) in pointers {
+            if let (Some(format), Some(Dim::Name(name))) =
+                (format_of(kernel, tensor.element)?, tensor.dims.last())
+            {
+                let block = self.block_dims.entry(name.clone()).or_insert(1);
+                // The sizes of blocks are powers of two.
+                *block = (*block).max(format.elements as i64);
+            }
             let dims = tensor.dims.iter().map(|dim| self.dim(kernel, dim)).collect::<Result<Vec<_>, _>>()?;
             let written = ir::users(parameter)
                 .into_iter()

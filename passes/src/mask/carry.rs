@@ -15,7 +15,7 @@ use phobos_dialect::{
 };
 
 use super::{Extents, Mask, shape_of};
-use crate::tile_ops::{is_elementwise, tile_of};
+use crate::tile_ops::{is_elementwise, tile_of, unit_reshape};
 
 /// Axes of one carried value that get an index value beside them.
 struct Carried {
@@ -215,12 +215,7 @@ impl<'m, 'c> Partial<'m, 'c> {
                 "phobos.insert" => self.of(operands[1]),
                 // Any axis of the slice may end where the tile's validity does.
                 "phobos.extract" => vec![true; self.of(operands[0]).len()],
-                "phobos.reshape" => {
-                    let partial = self.of(operands[0]).contains(&true);
-                    let rank =
-                        results.first().and_then(|result| tile_of(*result)).map_or(0, |tile| tile.dims.len());
-                    vec![partial; rank]
-                }
+                "phobos.reshape" => self.reshape(op),
                 "phobos.map" | "phobos.broadcast" => self.stretched(op),
                 _ if is_elementwise(op) => self.stretched(op),
                 _ => return,
@@ -246,6 +241,24 @@ impl<'m, 'c> Partial<'m, 'c> {
                 other.is_empty() && !self.mask.proven_inside(dim, *offset, full)
             })
             .collect()
+    }
+
+    fn reshape(&self, op: Op<'c>) -> Vec<bool> {
+        let shape = |value: &Val<'c>| tile_of(*value).and_then(|tile| tile.shape()).unwrap_or_default();
+        let (from, to) = match (&ir::operands(op)[..], &ir::results(op)[..]) {
+            ([input], [result]) => (shape(input), shape(result)),
+            _ => return Vec::new(),
+        };
+        let flags = ir::operands(op).first().map(|input| self.of(*input)).unwrap_or_default();
+        let Some(axes) = unit_reshape(op, &from, &to) else {
+            return vec![flags.contains(&true); to.len()];
+        };
+        let mut target: Vec<bool> =
+            axes.kept.iter().map(|axis| axis.is_some_and(|axis| flags[axis])).collect();
+        if let Some(first) = target.first_mut() {
+            *first |= axes.dropped.iter().any(|axis| flags[*axis]);
+        }
+        target
     }
 
     fn stretched(&self, op: Op<'c>) -> Vec<bool> {

@@ -4,7 +4,7 @@ use melior::ir::{ValueLike, operation::OperationLike};
 use phobos_dialect::{Op, PassError, Type, Val, build::Builder, ir};
 
 use super::{Extents, Mask, bounds::lanes_before, shape_of};
-use crate::tile_ops::{is_elementwise, tile_of};
+use crate::tile_ops::{is_elementwise, tile_of, unit_reshape};
 
 impl<'c> Mask<'c> {
     pub(super) fn operation(&mut self, op: Op<'c>) -> Result<(), PassError> {
@@ -210,8 +210,8 @@ impl<'c> Mask<'c> {
         Ok(())
     }
 
-    /// Axes of extent 1 may come and go; a dropped one that is invalid makes the
-    /// whole tile invalid. Merging or splitting other axes needs a whole tile.
+    /// Axes of extent 1 may come and go ([`unit_reshape`]). Merging or splitting other
+    /// axes needs a whole tile.
     fn reshape(&mut self, op: Op<'c>) -> Result<(), PassError> {
         let builder = Builder::before(op)?;
         let input = operand(op, 0)?;
@@ -220,25 +220,18 @@ impl<'c> Mask<'c> {
         if extents.iter().all(Option::is_none) {
             return Ok(());
         }
-        let significant =
-            |shape: &[i64]| shape.iter().copied().filter(|extent| *extent != 1).collect::<Vec<_>>();
-        if significant(&from) != significant(&to) {
+        let Some(axes) = unit_reshape(op, &from, &to) else {
             return Err(PassError::at(
                 op,
                 "this reshape merges or splits axes of a tile that may be partly outside its tensor: give the load an \
                  `else` value, or make the extents divide",
             ));
-        }
-        let mut lanes =
-            from.iter().zip(&extents).filter(|(extent, _)| **extent != 1).map(|(_, valid)| *valid);
+        };
         let mut target: Extents<'c> =
-            to.iter().map(|extent| if *extent == 1 { None } else { lanes.next()? }).collect();
-        for (extent, unit) in from.iter().zip(&extents) {
-            let (1, Some(lane)) = (*extent, *unit) else { continue };
-            // One axis being empty is enough to make the tile empty.
-            let Some((first, full)) = target.iter_mut().zip(&to).next() else { continue };
-            let here = first.map_or_else(|| builder.index_constant(*full), Ok)?;
-            *first = Some(builder.binary("arith.muli", here, lane)?);
+            axes.kept.iter().map(|axis| axis.and_then(|axis| extents[axis])).collect();
+        for lane in axes.dropped.iter().filter_map(|axis| extents[*axis]) {
+            let first = target[0].map_or_else(|| builder.index_constant(to[0]), Ok)?;
+            target[0] = Some(builder.binary("arith.muli", first, lane)?);
         }
         self.set(result(op)?, target);
         Ok(())
