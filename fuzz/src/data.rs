@@ -49,7 +49,8 @@ impl Fill {
         random.bits();
         let small = random.between(-6, 9) as f64;
         let value = match self.values {
-            Values::Integers => small,
+            Values::Integers if dtype.is_float() || random.chance(88) => small,
+            Values::Integers => return bits(dtype, random.bits()),
             Values::Eighths => random.between(-24, 24) as f64 / 8.0,
             Values::Spread if dtype.is_float() => random.between(-2_000_000, 2_000_000) as f64 / 1e6,
             Values::Spread => return bits(dtype, random.bits()),

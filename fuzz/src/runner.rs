@@ -65,6 +65,9 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> io::Result<Summ
     let mut executor = Executor::new(&options.executor);
     let mut summary = Summary::default();
     for seed in (0..options.programs).map(|at| options.seed.wrapping_add(at)) {
+        if seed != options.seed && seed.is_multiple_of(1000) {
+            progress(&format!("seed {seed} ..."));
+        }
         let program = generate(seed);
         let prepared = match prepare(&program) {
             Ok(prepared) => prepared,

@@ -11,8 +11,9 @@ impl Generator {
             1 => self.index_variable(),
             2 => self.index_parameter(),
             3 => {
-                let extent = self.extent();
-                Term::extent(extent)
+                let mut extents = self.pool.clone();
+                extents.extend(self.program.tensors.iter().flat_map(|tensor| tensor.dims.clone()));
+                Term::extent(*self.random.pick(&extents))
             }
             _ => {
                 let (a, b) = (self.index(depth - 1), self.index(depth - 1));

@@ -176,9 +176,11 @@ impl Generator {
             };
             self.pool.push(id);
         }
-        if self.random.chance(30) {
-            let value = *self.random.pick(&[32, 64]);
+        if self.random.chance(35) {
+            // Whole blocks, more often than the others.
+            let value = *self.random.pick(&[32, 32, 64]);
             let id = self.number(value);
+            self.pool.push(id);
             self.pool.push(id);
         }
         let one = self.number(1);

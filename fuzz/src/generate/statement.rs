@@ -1,9 +1,9 @@
 //! Statements other than stores.
 
-use phobos_artifact::{DType, format::ACTIVATIONS};
+use phobos_artifact::{DType, Element, format::ACTIVATIONS};
 
 use super::{Elem, Generator, Ty};
-use crate::program::{Statement, Term};
+use crate::program::{ExtentName, Statement, Term};
 
 /// The deepest nest of loops and branches.
 const DEEPEST: usize = 3;
@@ -25,6 +25,8 @@ impl Generator {
             5 * nest,
             6,
             if depth == 0 { 0 } else { 6 },
+            8 * nest,
+            6 * nest,
         ];
         match self.random.weighted(&weights) {
             0 => self.binding(block),
@@ -35,6 +37,8 @@ impl Generator {
             5 => self.branch(block, depth),
             6 => self.while_loop(block, depth),
             7 => self.blocks(block),
+            9 => self.product_loop(block),
+            10 => self.reduction_loop(block),
             _ => self.store(block),
         }
     }
@@ -230,5 +234,118 @@ impl Generator {
         let value = self.block_load(format, &[rows, columns]);
         Self::line(block, &format!("let {name} = #"), [value]);
         self.declare(name, Ty { elem: Elem::Block(format), dims: vec![rows, columns] }, false);
+    }
+
+    /// A matrix product in steps of the inner axis, as kernels write it; the last step may reach
+    /// beyond the operands.
+    fn product_loop(&mut self, block: &mut Vec<Statement>) {
+        use DType::{Bf16, F16, F32, F64, I8, I32};
+        let (rows, columns) = (self.extent(), self.extent());
+        let (left, right, result) = *self.random.pick(&[
+            (F32, Some(F32), F32),
+            (F32, Some(F32), F32),
+            (F16, Some(F16), F32),
+            (F16, Some(F16), F16),
+            (Bf16, Some(Bf16), F32),
+            (F64, Some(F64), F64),
+            (I8, Some(I8), I32),
+            (F32, None, F32),
+            (F32, None, F32),
+            (F16, None, F32),
+            (Bf16, None, F32),
+        ]);
+        let format = right.is_none().then(|| self.weights());
+        let step = match format {
+            Some(format) => self.block_extent(format),
+            None => self.extent(),
+        };
+        let length = self.value(step) * (1 + self.random.below(3) as u64);
+        let whole = match format {
+            Some(_) => length,
+            None => (length as i64 + self.random.between(-3, 1)).max(1) as u64,
+        };
+        let inner = match self.random.below(2) {
+            0 => self.number(whole),
+            _ => {
+                let name = self.fresh("N");
+                self.add_extent(ExtentName::Dim(name, false), whole)
+            }
+        };
+        let transposed = format.is_some() || self.random.chance(50);
+        let around = |generator: &mut Self, extent: usize| {
+            let near = (generator.value(extent) as i64 + generator.random.between(-2, 3)).max(1) as u64;
+            generator.number(near)
+        };
+        let (outer_rows, outer_columns) = (around(self, rows), around(self, columns));
+        let x = self.add_tensor("X", Element::Scalar(left), vec![outer_rows, inner]);
+        let dims = if transposed { vec![outer_columns, inner] } else { vec![inner, outer_columns] };
+        let w = self.add_tensor("W", right.map_or(Element::Scalar(F32), Element::Scalar), dims);
+        if let Some(format) = format {
+            self.program.tensors[w].element = Element::Block(format);
+        }
+        let (x, w) = (self.program.tensors[x].name.clone(), self.program.tensors[w].name.clone());
+        let (acc, k) = (self.fresh("a"), self.fresh("i"));
+        let list = self.list(&[rows, columns]);
+        Self::line(block, &format!("var {acc}: tile<{result}># = 0.0"), [list]);
+        if result == I32 {
+            block.pop();
+            let list = self.list(&[rows, columns]);
+            Self::line(block, &format!("var {acc}: tile<i32># = 0"), [list]);
+        }
+        let (start_rows, start_columns) = (self.start(rows, outer_rows, false), self.start(columns, outer_columns, false));
+        let operand = Term::of(&format!("{x}[# :+ #, {k} :+ #]"), [start_rows, Term::extent(rows), Term::extent(step)]);
+        let operand = match format {
+            Some(_) if left == F32 && self.random.chance(50) => {
+                let format = *self.random.pick(&ACTIVATIONS);
+                Term::of(&format!("quantize(#, {})", format.name), [operand])
+            }
+            _ => operand,
+        };
+        let (first, second) = ((start_columns, Term::extent(columns)), Term::extent(step));
+        let (name, right) = if transposed {
+            ("dot_t", Term::of(&format!("{w}[# :+ #, {k} :+ #]"), [first.0, first.1, second]))
+        } else {
+            ("dot", Term::of(&format!("{w}[{k} :+ #, # :+ #]"), [second, first.0, first.1]))
+        };
+        let update = Statement::Line(Term::of(&format!("{acc} += {name}(#, #)"), [operand, right]));
+        let head = Term::of(&format!("for {k} in range(0, #, #)"), [Term::extent(inner), Term::extent(step)]);
+        block.push(Statement::Block { head, body: vec![update], otherwise: None });
+        self.declare(acc, Ty::tile(result, &[rows, columns]), true);
+    }
+
+    /// A tensor walked along an axis in tiles, the last of which may be cut.
+    fn reduction_loop(&mut self, block: &mut Vec<Statement>) {
+        let dims = self.dims();
+        let dtype = self.number_kind();
+        let (axis, one) = (self.random.below(dims.len()), self.number(1));
+        let step = dims[axis];
+        let length = (self.value(step) * 2) as i64 + self.random.between(-3, 3);
+        let name = self.fresh("N");
+        let whole = self.add_extent(ExtentName::Dim(name, false), length.max(1) as u64);
+        let mut shape = dims.clone();
+        shape[axis] = whole;
+        let tensor = self.add_tensor("X", Element::Scalar(dtype), shape);
+        let tensor = self.program.tensors[tensor].name.clone();
+        let (acc, i) = (self.fresh("a"), self.fresh("i"));
+        let mut narrow = dims.clone();
+        narrow[axis] = one;
+        let (list, literal) = (self.list(&narrow), self.bare_literal(dtype));
+        Self::line(block, &format!("var {acc}: tile<{dtype}># = {literal}"), [list]);
+        let spans: Vec<String> =
+            (0..dims.len()).map(|at| if at == axis { format!("{i} :+ #") } else { "0 :+ #".to_owned() }).collect();
+        let load = Term::of(&format!("{tensor}[{}]", spans.join(", ")), dims.iter().map(|dim| Term::extent(*dim)));
+        let value = match self.random.below(3) {
+            0 => Term::of("# * #", [load.clone(), load]),
+            1 => Term::of("# - #", [load, Term::text(acc.clone())]),
+            _ => load,
+        };
+        let update = match self.random.below(4) {
+            0 => Term::of(&format!("{acc} = max({acc}, reduce_max(#, {axis}))"), [value]),
+            1 => Term::of(&format!("{acc} = min({acc}, reduce_min(#, {axis}))"), [value]),
+            _ => Term::of(&format!("{acc} += sum(#, {axis})"), [value]),
+        };
+        let head = Term::of(&format!("for {i} in range(0, #, #)"), [Term::extent(whole), Term::extent(step)]);
+        block.push(Statement::Block { head, body: vec![Statement::Line(update)], otherwise: None });
+        self.declare(acc, Ty::tile(dtype, &narrow), true);
     }
 }

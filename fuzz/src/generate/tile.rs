@@ -85,7 +85,7 @@ impl Generator {
         let ty = Ty::tile(dtype, dims);
         let number = dtype != DType::Bool;
         let inner = depth - 1;
-        match self.random.weighted(&[30, 10, 8, 8, 16, 12, 5, 6, 8, 4, 4, 10, 6, 4]) {
+        match self.random.weighted(&[30, 10, 8, 8, 16, 12, 5, 6, 8, 4, 4, 25, 6, 4]) {
             0 => Some(self.operator(&ty, depth)),
             1 => Some(self.function(&ty, depth)),
             2 => Some(self.conversion(&ty, depth)),

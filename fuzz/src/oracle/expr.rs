@@ -297,24 +297,47 @@ fn tile_slice(tile: &Tile, axes: &[Axis]) -> Result<Value, Stop> {
 }
 
 /// The same lanes in row-major order. Axes of extent 1 come and go; what was valid of one that
-/// goes is kept on the first axis that stays.
+/// goes is kept on the first axis that is left.
 fn reshape(tile: &Tile, dims: Vec<usize>) -> Result<Value, Stop> {
     let mut valid = dims.clone();
     if tile.valid != tile.dims {
-        let long = |dims: &[usize]| -> Vec<usize> { dims.iter().copied().filter(|dim| *dim != 1).collect() };
-        if long(&tile.dims) != long(&dims) {
+        let (from, to) = (groups(&tile.dims), groups(&dims));
+        if from.len() != to.len() {
             return Err(Stop::Missing("merged axes of a tile that is not whole"));
         }
-        let mut kept = tile.dims.iter().zip(&tile.valid).filter(|(dim, _)| **dim != 1).map(|(_, valid)| *valid);
-        for (axis, dim) in dims.iter().enumerate() {
-            valid[axis] = if *dim == 1 { 1 } else { kept.next().unwrap_or(*dim) };
+        let mut emptied = false;
+        for ((from_long, from_ones), (to_long, to_ones)) in from.into_iter().zip(to) {
+            match (from_long, to_long) {
+                (Some(from), Some(to)) if tile.dims[from] == dims[to] => valid[to] = tile.valid[from],
+                (None, None) => {}
+                _ => return Err(Stop::Missing("merged axes of a tile that is not whole")),
+            }
+            for (at, axis) in from_ones.iter().enumerate() {
+                match to_ones.get(at) {
+                    Some(kept) => valid[*kept] = tile.valid[*axis],
+                    None => emptied |= tile.valid[*axis] == 0,
+                }
+            }
         }
-        if tile.dims.iter().zip(&tile.valid).any(|(dim, valid)| *dim == 1 && *valid == 0) {
+        if emptied {
             valid[0] = 0;
         }
     }
     let lanes = dims.clone();
     Ok(Value::Tile(Tile::new(tile.element, dims, valid, |at| tile.lanes[tile::lane(&lanes, at)])))
+}
+
+/// Each axis longer than 1 with the axes of extent 1 before it, and those behind the last; from
+/// the last axis to the first.
+fn groups(dims: &[usize]) -> Vec<(Option<usize>, Vec<usize>)> {
+    let mut groups = vec![(None, Vec::new())];
+    for (axis, dim) in dims.iter().enumerate().rev() {
+        match (*dim, groups.last_mut()) {
+            (1, Some((_, ones))) => ones.push(axis),
+            _ => groups.push((Some(axis), Vec::new())),
+        }
+    }
+    groups
 }
 
 /// Blocks along the last axis by the reference encoder; invalid lanes count as 0.
@@ -365,6 +388,7 @@ fn dot(lhs: &Tile, rhs: &Tile, transposed: bool, kind: Kind) -> Tile {
     let valid = vec![lhs.valid[0], rhs.valid[column_axis]];
     let inner = lhs.valid[1].min(rhs.valid[inner_axis]);
     let (left_sizes, right_sizes) = (sizes(lhs), sizes(rhs));
+    let blocks = [lhs, rhs].iter().any(|tile| matches!(tile.element, Element::Block(_)));
     // Half types accumulate in f32, and are rounded once with what is added to them.
     let wide = kind.map(|dtype| if dtype.is_float() { number::wide(dtype) } else { dtype });
     let mut magnitudes = vec![0.0; tile::count(&dims)];
@@ -380,7 +404,11 @@ fn dot(lhs: &Tile, rhs: &Tile, transposed: bool, kind: Kind) -> Tile {
             sizes.push(left_sizes[left] * right_sizes[right]);
         }
         magnitudes[tile::lane(&whole, at)] = sizes.iter().sum();
-        let sum = number::sum(wide, &terms, &sizes, true);
+        let mut sum = number::sum(wide, &terms, &sizes, true);
+        if blocks {
+            // Scales are taken out of the sums, and what decoding rounds is not rounded there.
+            sum = sum.widened((inner as f64 + 4.0) * number::unit(DType::F32) * sizes.iter().sum::<f64>());
+        }
         if wide == kind { sum } else { kind.map_or(sum, |dtype| sum.or(sum.rounded(dtype))) }
     });
     if number::is_float(kind) {
