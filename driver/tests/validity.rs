@@ -170,6 +170,28 @@ kernel k(X: tensor<i32>[N], Z: tensor<i32>[P], Y: tensor<i32>[M], n: i32) {
     }
 }
 
+/// Branches in branches became one with a select.
+#[test]
+fn nested_branches() {
+    let source = "@grid(1)
+kernel k(X: tensor<i32>[N], Z: tensor<i32>[P], Y: tensor<i32>[M], n: i32) {
+  let x = X[0 :+ 8]
+  let z = Z[0 :+ 8]
+  var y = x
+  if n > 3 {
+    if n > 5 {
+      y = z
+    }
+  }
+  Y[0 :+ 8] = y
+}";
+    let (x, z) = (i32s(&[1, 2, 3, 4, 5]), i32s(&[11, 12, 13]));
+    let (first, second) = ([1, 2, 3, 4, 5, 9, 9, 9], [11, 12, 13, 9, 9, 9, 9, 9]);
+    for (n, wanted) in [(0, first), (4, first), (6, second)] {
+        check(source, &[("X", &x), ("Z", &z)], &[("n", n.into())], &i32s(&[9; 8]), &wanted);
+    }
+}
+
 /// With a branch whose way is known when it is compiled, and a loop of one iteration.
 #[test]
 fn control_flow_that_folds() {

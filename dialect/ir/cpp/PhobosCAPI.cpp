@@ -63,40 +63,49 @@ int32_t phobosReduceKindAttrGetValue(MlirAttribute attribute) {
 }
 }
 
-// arith and math on tiles: their folds know nothing of validity.
-static bool isElementwise(Operation *op) {
-  return llvm::isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) &&
-         llvm::any_of(op->getResultTypes(), [](Type type) { return llvm::isa<RankedTensorType>(type); });
+static bool makesTile(Operation *op) {
+  return llvm::any_of(op->getResultTypes(), [](Type type) { return llvm::isa<RankedTensorType>(type); });
+}
+
+// The canonicalisations of all operations, but for those with one of these names.
+static FrozenRewritePatternSet canonicalisations(MLIRContext *context, ArrayRef<StringRef> without) {
+  RewritePatternSet patterns(context);
+  for (Dialect *dialect : context->getLoadedDialects())
+    dialect->getCanonicalizationPatterns(patterns);
+  for (RegisteredOperationName name : context->getRegisteredOperations())
+    name.getCanonicalizationPatterns(patterns, context);
+  SmallVector<std::string> disabled; // a name is a type's, with its namespaces
+  for (auto &pattern : patterns.getNativePatterns())
+    if (llvm::any_of(without, [&](StringRef name) { return pattern->getDebugName().ends_with(name); }))
+      disabled.push_back(pattern->getDebugName().str());
+  return FrozenRewritePatternSet(std::move(patterns), disabled);
 }
 
 extern "C" {
 // What canonicalize does, but for operations of arith and math on tiles, which it leaves alone and makes none of.
 void phobosSimplify(MlirOperation root) {
-  Operation *kernel = unwrap(root);
-  MLIRContext *context = kernel->getContext();
-  RewritePatternSet all(context);
-  for (Dialect *dialect : context->getLoadedDialects())
-    dialect->getCanonicalizationPatterns(all);
-  for (RegisteredOperationName name : context->getRegisteredOperations())
-    name.getCanonicalizationPatterns(all, context);
+  Region &body = unwrap(root)->getRegion(0);
+  MLIRContext *context = unwrap(root)->getContext();
+  FrozenRewritePatternSet all = canonicalisations(context, {});
   // A branch between tiles of different validity is no select.
-  SmallVector<std::string> disabled;
-  for (auto &pattern : all.getNativePatterns())
-    if (pattern->getDebugName().ends_with("ConvertTrivialIfToSelect"))
-      disabled.push_back(pattern->getDebugName().str());
-  FrozenRewritePatternSet patterns(std::move(all), disabled);
+  FrozenRewritePatternSet branching = canonicalisations(context, {"ConvertTrivialIfToSelect", "CombineNestedIfs"});
   GreedyRewriteConfig config;
-  config.setStrictness(GreedyRewriteStrictness::ExistingOps).setScope(&kernel->getRegion(0));
+  config.setStrictness(GreedyRewriteStrictness::ExistingOps).setScope(&body);
   // As often as canonicalize: what one round makes the next one sees.
   bool changed = true;
   for (int round = 0; changed && round < 10; ++round) {
-    SmallVector<Operation *> ops;
-    kernel->getRegion(0).walk([&](Operation *op) {
-      if (!isElementwise(op))
-        ops.push_back(op);
-    });
     changed = false;
-    (void)applyOpPatternsGreedily(ops, patterns, config, &changed);
+    for (bool branches : {false, true}) {
+      SmallVector<Operation *> ops;
+      body.walk([&](Operation *op) {
+        bool elementwise = llvm::isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) && makesTile(op);
+        if (!elementwise && branches == (op->getNumRegions() && makesTile(op)))
+          ops.push_back(op);
+      });
+      bool here = false;
+      (void)applyOpPatternsGreedily(ops, branches ? branching : all, config, &here);
+      changed |= here;
+    }
   }
 }
 }

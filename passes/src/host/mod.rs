@@ -265,8 +265,9 @@ impl<'c> Lowering<'c> {
             slot += 1;
         }
         for (parameter, tensor, pointer) in pointers {
-            if let (Some(format), Some(Dim::Name(name))) =
-                (format_of(kernel, tensor.element)?, tensor.dims.last())
+            // A format that is not known is an error where a tile of it is loaded.
+            if let (Ok(Some(format)), Some(Dim::Name(name))) =
+                (format_of(kernel, tensor.element), tensor.dims.last())
             {
                 let block = self.block_dims.entry(name.clone()).or_insert(1);
                 // The sizes of blocks are powers of two.
