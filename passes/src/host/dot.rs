@@ -69,8 +69,12 @@ impl<'c> Way<'c> {
 impl<'c> Lowering<'c> {
     pub(super) fn dot(&mut self, op: Op<'c>) -> Result<(), PassError> {
         let operands = ir::operands(op);
-        let (lhs, rhs, acc) =
+        let (lhs, rhs, mut acc) =
             (self.source(operands[0])?, self.source(operands[1])?, self.source(operands[2])?);
+        if acc.granularity() > 1 {
+            // It is read a few elements at a time.
+            acc = self.materialize(&acc)?;
+        }
         let result = ir::results(op)[0];
         let (shape, element) = self.shape(result)?;
         let shape = [shape[0], shape[1], lhs.shape[1]];
@@ -83,8 +87,8 @@ impl<'c> Lowering<'c> {
         let out = match acc.view() {
             Some(view) if view.owned && only_here(operands[2], op) => view.clone(),
             _ => match self.reusable(&acc) {
-                Some(view) if acc.granularity() == 1 => view,
-                _ => self.scratch_tile(&shape[..2], element)?,
+                Some(view) => view,
+                None => self.scratch_tile(&shape[..2], element)?,
             },
         };
         let mut dot =
@@ -236,7 +240,7 @@ impl<'c> Lowering<'c> {
         let m = self.settle_rows(dot)?;
         let dot = &*dot;
         let width = self.target.lanes.min((depth as u64).next_power_of_two());
-        let unit = (width * CHAINS as u64).max(dot.rhs.granularity()).max(dot.lhs.granularity());
+        let unit = (width * CHAINS as u64).max(dot.rhs.granularity());
         let row_ids: Vec<i64> = (0..rows).collect();
         self.for_loop(Size::Const(0), m, 1, &[], |lowering, _, _| {
             lowering.for_loop(Size::Const(0), dot.n, 1, &[], |lowering, column, _| {
@@ -301,7 +305,7 @@ impl<'c> Lowering<'c> {
             step(lowering, k, vectors, None, sums)
         })?;
         let exact = self.is_multiple(dot.k, unit as i64);
-        let block = dot.rhs.granularity().max(dot.lhs.granularity());
+        let block = dot.rhs.granularity();
         if block > 1 && block < unit && !exact {
             // Single blocks that fill no unit.
             sums = self.for_loop(whole, dot.k, block as i64, &sums, |lowering, k, sums| {

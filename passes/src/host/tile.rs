@@ -11,7 +11,7 @@ use super::{
     Lowering,
     emit::{Size, element_bytes},
     format::Blocks,
-    source::{Kind, MapInput, MapSource, Source, View, format_of},
+    source::{Kind, MapInput, MapSource, Source, View, format_of, lane_axis},
 };
 use crate::tile_ops::unit_reshape;
 
@@ -402,6 +402,10 @@ impl<'c> Lowering<'c> {
             "phobos.transpose" => {
                 let rank = shape.len();
                 let exchange = |axis: usize| if axis + 2 >= rank { 2 * rank - 3 - axis } else { axis };
+                if lane_axis(shape) != exchange(blocks.column_axis) {
+                    // Blocks are decoded along their own axis: into memory, which is then read across.
+                    return Ok(None);
+                }
                 axes.extend((0..rank).map(|axis| (axis, exchange(axis))));
                 (0..rank).map(|axis| input.extents[exchange(axis)]).collect()
             }

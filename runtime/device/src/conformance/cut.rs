@@ -66,6 +66,16 @@ kernel rounded[F: format](W: tensor<F>[N, K], X: tensor<f32>[N, J], Y: tensor<f3
   let x = f32(W[0 :+ 4, 0 :+ T]) * X[0 :+ 4, 0 :+ T]
   Y[0 :+ 4, 0 :+ T] = f32(quantize(x, q16_1))
 }
+@autotune(T in [32])
+@grid(1)
+kernel across[F: format](W: tensor<F>[N, K], X: tensor<f32>[J, N], Y: tensor<f32>[J, N]) {
+  Y[0 :+ T, 0 :+ 4] = transpose(f32(W[0 :+ 4, 0 :+ T])) * X[0 :+ T, 0 :+ 4]
+}
+@autotune(T in [32])
+@grid(1)
+kernel added[F: format](W: tensor<F>[N, K], A: tensor<f32>[N, 2], B: tensor<f32>[2, J], Y: tensor<f32>[N, J]) {
+  Y[0 :+ 4, 0 :+ T] = f32(W[0 :+ 4, 0 :+ T]) + dot(A[0 :+ 4, 0 :+ 2], B[0 :+ 2, 0 :+ T])
+}
 @autotune(T in [32], M in [1, 4, 16])
 @grid(1)
 kernel left[F: format](W: tensor<F>[N, K], X: tensor<f32>[N, J], Z: tensor<f32>[P, J], Y: tensor<f32>[N, P]) {
@@ -119,10 +129,16 @@ fn rows(cases: &mut Vec<Case>, random: &mut Random, format: Element, k: u64, j: 
     let row = |fold: &dyn Fn(&[f64]) -> f64| scaled.chunks(j as usize).map(fold).collect::<Vec<_>>();
     cases.push(case("stored").output("Y", &[N, j], wide.clone(), once));
     cases.push(case("scaled").input("X", &x).output("Y", &[N, j], scaled.clone(), once));
-    let turned: Vec<f64> =
-        (0..j).flat_map(|c| (0..N).map(move |r| (r * j + c) as usize)).map(|at| x.values[at]).collect();
-    let turned = Data::f32(&[j, N], &turned);
+    let turn = |values: &[f64]| -> Vec<f64> {
+        (0..j).flat_map(|c| (0..N).map(move |r| (r * j + c) as usize)).map(|at| values[at]).collect()
+    };
+    let turned = Data::f32(&[j, N], &turn(&x.values));
     cases.push(case("turned").input("X", &turned).output("Y", &[N, j], scaled.clone(), once));
+    cases.push(case("across").input("X", &turned).output("Y", &[j, N], turn(&scaled), once));
+    let (a, b) = (Data::random(float, &[N, 2], random), Data::random(float, &[2, j], random));
+    let added = matmul(&a.values, &b.values, (N, j, 2), false);
+    let added = wide.iter().zip(added).map(|(w, product)| w + product).collect();
+    cases.push(case("added").input("A", &a).input("B", &b).output("Y", &[N, j], added, sum));
     let sums = row(&|row| row.iter().sum());
     cases.push(case("summed").input("X", &x).output("Y", &[N, 1], sums, sum));
     let most = row(&|row| row.iter().fold(f64::NEG_INFINITY, |most, value| most.max(*value)) - 100.0);
