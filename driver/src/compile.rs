@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Once};
 use phobos_artifact::{
     Artifact, Chip, CompileRequest, Contract, Image, ImageKind, IndexBits,
     frame::{CompileFailure, FailureKind},
+    limits::{MAX_ARGUMENTS, MAX_DIMS, MAX_RANK},
 };
 use phobos_codegen::{CodegenError, FileKind, Translated, link};
 use phobos_dialect::{
@@ -152,6 +153,7 @@ pub fn compile_to(
         return Ok(Output::Text(text(&module)));
     }
     let dims = dim_names(&module)?;
+    within_limits(&kernel, dims.len()).map_err(|error| Failure::diagnostics(&[error], &source, options))?;
     run(&context, &mut module, &phobos_passes::host_pipeline(level.name()), &source, options)?;
     phases.end("passes");
     if stage == Stage::Host {
@@ -187,6 +189,35 @@ pub fn compile_to(
     let metadata = metadata::for_host(request, &kernel, &params, &dims, scratch, remarks);
     let images = vec![Image { kind: ImageKind::SharedObject, bytes: image }];
     Ok(Output::Artifact(Box::new(Artifact { metadata, images })))
+}
+
+/// Refuses what no device would load. `unbound` dims are passed at launch.
+fn within_limits(kernel: &Kernel, unbound: usize) -> Result<(), Diagnostic> {
+    let refuse = |what: String| Err(Diagnostic::error(Code::NotYet, kernel.span, what));
+    let (tensors, scalars) = (kernel.tensors.len(), kernel.scalars.len());
+    let arguments = tensors + scalars + unbound;
+    if arguments > MAX_ARGUMENTS {
+        return refuse(format!(
+            "kernel `{}` has {arguments} arguments ({tensors} tensors, {scalars} scalars, {unbound} dims that are not \
+             bound): at most {MAX_ARGUMENTS} are available",
+            kernel.name
+        ));
+    }
+    if kernel.dims.len() > MAX_DIMS {
+        return refuse(format!(
+            "kernel `{}` has {} named dims: at most {MAX_DIMS} are available",
+            kernel.name,
+            kernel.dims.len()
+        ));
+    }
+    match kernel.tensors.iter().find(|tensor| tensor.dims.len() > MAX_RANK) {
+        Some(tensor) => refuse(format!(
+            "tensor `{}` has {} axes: at most {MAX_RANK} are available",
+            tensor.name,
+            tensor.dims.len()
+        )),
+        None => Ok(()),
+    }
 }
 
 fn register_passes() {

@@ -83,8 +83,9 @@ pub enum Reply {
 /// Bytes of poison before and after each tensor; a multiple of every alignment.
 const GUARD: usize = 4096;
 const POISON: u8 = 0xc5;
-/// What a job may take before it counts as endless. Kernels take milliseconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Seconds of the processor that a job may take before it counts as endless. Kernels take
+/// milliseconds; compiling long ones for a format takes some seconds.
+const PATIENCE: u64 = 60;
 /// The argument that makes this program an executor.
 pub const EXECUTOR: &str = "--executor";
 
@@ -235,12 +236,18 @@ impl Executor {
         line.push(b'\n');
         // A process that has ended is found by the missing answer.
         let _ = running.input.write_all(&line).and_then(|()| running.input.flush());
-        let reply = match running.replies.recv_timeout(PATIENCE) {
-            Ok(line) => return Ok(serde_json::from_str(&line)?),
-            Err(RecvTimeoutError::Timeout) => Reply::Hang,
-            Err(RecvTimeoutError::Disconnected) => {
-                let status = running.child.wait()?;
-                Reply::Crash(status.to_string())
+        let before = processor_seconds(running.child.id());
+        let reply = loop {
+            match running.replies.recv_timeout(Duration::from_secs(1)) {
+                Ok(line) => return Ok(serde_json::from_str(&line)?),
+                // A machine with other work to do is no reason to give up.
+                Err(RecvTimeoutError::Timeout)
+                    if processor_seconds(running.child.id()).saturating_sub(before) < PATIENCE => {}
+                Err(RecvTimeoutError::Timeout) => break Reply::Hang,
+                Err(RecvTimeoutError::Disconnected) => {
+                    let status = running.child.wait()?;
+                    break Reply::Crash(status.to_string());
+                }
             }
         };
         self.stop();
@@ -259,6 +266,16 @@ impl Drop for Executor {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// What a process has used of the processor; 0 where the system does not say.
+fn processor_seconds(process: u32) -> u64 {
+    const TICKS_PER_SECOND: u64 = 100;
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // Fields 14 and 15, counted from the name in parentheses, which may hold spaces.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let ticks: u64 = fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    ticks / TICKS_PER_SECOND
 }
 
 fn start(program: &Path, variable: Option<(String, String)>) -> io::Result<Running> {

@@ -7,6 +7,7 @@
 mod fuse;
 pub mod host;
 mod mask;
+mod range;
 mod simplify;
 mod specialize;
 mod tile_ops;

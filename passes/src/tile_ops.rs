@@ -1,7 +1,8 @@
 //! Which operations are what, for the passes on tiles.
 
 use melior::ir::ValueLike;
-use phobos_dialect::{Op, Val, ir, types::Tile};
+use phobos_artifact::limits::MAX_TILE;
+use phobos_dialect::{Op, PassError, Val, ir, types::Tile};
 
 /// The tile type of a value, if it is a tile.
 pub(crate) fn tile_of<'c>(value: Val<'c>) -> Option<Tile<'c>> {
@@ -62,4 +63,25 @@ pub(crate) fn unit_reshape(op: Op<'_>, from: &[i64], to: &[i64]) -> Option<UnitR
 /// Whether a tile's elements cost nothing to make again wherever they are used.
 pub(crate) fn is_free(op: Op<'_>) -> bool {
     matches!(ir::name(op), "phobos.splat" | "phobos.iota" | "phobos.broadcast")
+}
+
+/// Refuses tiles of more elements than a tile may have, so that sizes and strides of tiles
+/// can be computed without checks.
+pub(crate) fn check_sizes(kernel: Op<'_>) -> Result<(), PassError> {
+    for op in ir::collect(kernel) {
+        let values = ir::results(op).into_iter().chain(ir::blocks(op).into_iter().flat_map(ir::arguments));
+        for shape in values.filter_map(tile_of).filter_map(|tile| tile.shape()) {
+            let count = shape.iter().try_fold(1u64, |product, extent| {
+                product.checked_mul(u64::try_from(*extent).ok()?).filter(|product| *product <= MAX_TILE)
+            });
+            if count.is_none() {
+                let shape = shape.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
+                return Err(PassError::at(
+                    op,
+                    format!("a tile of [{shape}] elements: a tile has at most {MAX_TILE}"),
+                ));
+            }
+        }
+    }
+    Ok(())
 }

@@ -5,6 +5,7 @@
 //! - [`artifact`]: the compiled kernel, one self-describing blob.
 //! - [`codec`]: its bytes; [`fingerprint`]: the compiler that made it.
 //! - [`frame`], [`worker`]: how the runtime asks a `phobos-compile` process for one.
+//! - [`limits`]: what a kernel and its launch may have at most.
 //! - [`chip`], [`dtype`], [`mod@format`]: the names of targets, element types and
 //!   block formats, with everything both halves must agree on about them.
 
@@ -17,6 +18,7 @@ pub mod format;
 pub mod frame;
 pub mod grid;
 mod hex;
+pub mod limits;
 pub mod request;
 pub mod worker;
 

@@ -226,7 +226,7 @@ impl Generator {
     pub(super) fn weights(&mut self) -> &'static Format {
         // Those with long blocks make long kernels.
         let short: Vec<&'static Format> = ALL.into_iter().filter(|format| format.elements == 32).collect();
-        if self.random.chance(80) { *self.random.pick(&short) } else { *self.random.pick(&ALL) }
+        if self.random.chance(93) { *self.random.pick(&short) } else { *self.random.pick(&ALL) }
     }
 
     /// An extent of whole blocks.

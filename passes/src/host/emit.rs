@@ -32,9 +32,11 @@ impl<'c> Lowering<'c> {
         ir::constant_integer(value).map_or(Size::Value(value), Size::Const)
     }
 
+    /// As at run time, addresses wrap: one that did belongs to a position outside, where
+    /// nothing is read or written.
     pub(super) fn add(&self, a: Size<'c>, b: Size<'c>) -> Result<Size<'c>, PassError> {
         match (a, b) {
-            (Size::Const(a), Size::Const(b)) => Ok(Size::Const(a + b)),
+            (Size::Const(a), Size::Const(b)) => Ok(Size::Const(a.wrapping_add(b))),
             (Size::Const(0), other) | (other, Size::Const(0)) => Ok(other),
             _ => Ok(Size::Value(self.b.binary("arith.addi", self.value(a)?, self.value(b)?)?)),
         }
@@ -42,7 +44,7 @@ impl<'c> Lowering<'c> {
 
     pub(super) fn multiply(&self, a: Size<'c>, b: Size<'c>) -> Result<Size<'c>, PassError> {
         match (a, b) {
-            (Size::Const(a), Size::Const(b)) => Ok(Size::Const(a * b)),
+            (Size::Const(a), Size::Const(b)) => Ok(Size::Const(a.wrapping_mul(b))),
             (Size::Const(0), _) | (_, Size::Const(0)) => Ok(Size::Const(0)),
             (Size::Const(1), other) | (other, Size::Const(1)) => Ok(other),
             _ => Ok(Size::Value(self.b.binary("arith.muli", self.value(a)?, self.value(b)?)?)),
@@ -138,7 +140,7 @@ impl<'c> Lowering<'c> {
             if low >= high {
                 return Ok(initial.to_vec());
             }
-            if low + step >= high {
+            if low.saturating_add(step) >= high {
                 return body(self, Size::Const(low), initial);
             }
         }

@@ -54,6 +54,8 @@ use emit::Size;
 use integer::IntegerDot;
 use source::{Memory, Source, format_of};
 
+use crate::{range::Ranges, tile_ops::check_sizes};
+
 pub(crate) const PASS: Pass = Pass {
     name: "convert-phobos-to-host",
     description: "Lower masked kernels to loops over vectors for the host",
@@ -169,6 +171,7 @@ fn run<'c>(module: Op<'c>, options: &Options<'_>) -> Result<(), PassError> {
 
 /// Lowers one kernel to a function before it.
 fn convert<'c>(kernel: Op<'c>, target: Target) -> Result<(), PassError> {
+    check_sizes(kernel)?;
     let outer = Builder::before(kernel)?;
     let pointer = outer.pointer();
     let signature = Type::parse(outer.context(), "!llvm.func<void (ptr, ptr, ptr)>")
@@ -205,11 +208,13 @@ fn convert<'c>(kernel: Op<'c>, target: Target) -> Result<(), PassError> {
         scratch,
         scratch_bytes: 0,
         remarks: Vec::new(),
+        ranges: Ranges::default(),
     };
     lowering.entry(kernel, args, program)?;
     let body = ir::body(kernel, 0).ok_or_else(|| PassError::at(kernel, "a kernel without a body"))?;
     lowering.block(body)?;
     lowering.b.op("llvm.return", &[], &[], &[], &[])?;
+    lowering.halves_as_bits(function)?;
     ir::set_attribute(function, SCRATCH_ATTRIBUTE, lowering.b.i64_attribute(lowering.scratch_bytes as i64));
     let remarks: Vec<_> =
         lowering.remarks.iter().map(|text| StringAttribute::new(outer.context(), text).into()).collect();
@@ -235,6 +240,7 @@ struct Lowering<'c> {
     scratch: Val<'c>,
     scratch_bytes: u64,
     remarks: Vec<String>,
+    ranges: Ranges,
 }
 
 impl<'c> Lowering<'c> {

@@ -3,7 +3,7 @@
 use melior::ir::{ValueLike, operation::OperationLike};
 use phobos_dialect::{Op, PassError, Type, Val, build::Builder, ir};
 
-use super::{Extents, Mask, bounds::lanes_before, shape_of};
+use super::{Extents, Mask, bounds::fits, shape_of};
 use crate::tile_ops::{is_elementwise, tile_of, unit_reshape};
 
 impl<'c> Mask<'c> {
@@ -244,13 +244,11 @@ impl<'c> Mask<'c> {
         let (whole, slice) = (shape_of(op, *input)?, shape_of(op, result(op)?)?);
         let mut extents = Vec::new();
         for (axis, valid) in self.of(*input).into_iter().enumerate() {
-            let fits = ir::constant_integer(offsets[axis])
-                .is_some_and(|at| at >= 0 && at + slice[axis] <= whole[axis]);
-            extents.push(if valid.is_none() && fits {
+            extents.push(if valid.is_none() && fits(offsets[axis], slice[axis], whole[axis]) {
                 None
             } else {
                 let end = valid.map_or_else(|| builder.index_constant(whole[axis]), Ok)?;
-                Some(lanes_before(&builder, end, offsets[axis], slice[axis])?)
+                Some(self.lanes_before(&builder, end, offsets[axis], slice[axis])?)
             });
         }
         self.set(result(op)?, extents);

@@ -1,21 +1,15 @@
 //! A kernel's metadata with every name resolved to an index, once at load, so that a
 //! launch compares numbers only.
 
-use phobos_artifact::{ArgKind, Contract, DType, Element, Extent, GridExpr, IndexBits, Metadata};
-
-/// The most arguments a kernel may have, dims included.
-pub const MAX_ARGUMENTS: usize = 48;
-/// The most named dims a kernel may have.
-pub const MAX_DIMS: usize = 32;
-/// The most axes a tensor may have.
-pub const MAX_RANK: usize = 8;
+pub use phobos_artifact::limits::{MAX_ARGUMENTS, MAX_DIMS, MAX_RANK};
+use phobos_artifact::{
+    ArgKind, Contract, DType, Element, Extent, GridExpr, IndexBits, Metadata,
+    limits::{MAX_EXTENT, MAX_PROGRAMS},
+};
 
 /// The largest grid along x, y and z on a GPU (CUDA C++ Programming Guide, "Technical
 /// Specifications per Compute Capability").
 const GPU_GRID: [u64; 3] = [0x7fff_ffff, 0xffff, 0xffff];
-/// The largest number of programs on the host, over all axes: leaves room for the
-/// chunks that threads take past the end.
-const HOST_PROGRAMS: u64 = 1 << 62;
 
 pub(crate) struct Signature {
     /// In ABI order.
@@ -153,8 +147,8 @@ impl Signature {
             dims: dims.specs,
             checks,
             grid,
-            grid_limits: if host { [HOST_PROGRAMS; 3] } else { GPU_GRID },
-            program_limit: if host { HOST_PROGRAMS } else { u64::MAX },
+            grid_limits: if host { [MAX_PROGRAMS; 3] } else { GPU_GRID },
+            program_limit: if host { MAX_PROGRAMS } else { u64::MAX },
         })
     }
 
@@ -173,7 +167,7 @@ impl Signature {
 fn index_limit(bits: IndexBits) -> u64 {
     match bits {
         IndexBits::B32 => i32::MAX as u64,
-        IndexBits::B64 => i64::MAX as u64,
+        IndexBits::B64 => MAX_EXTENT,
     }
 }
 
