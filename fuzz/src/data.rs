@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use phobos_artifact::{DType, Element, format::Format};
 
-use crate::random::Random;
+use crate::{number::unsigned, random::Random};
 
 /// How the elements of a tensor are chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,7 +49,12 @@ impl Fill {
         random.bits();
         let small = random.between(-6, 9) as f64;
         let value = match self.values {
-            Values::Integers if dtype.is_float() || random.chance(88) => small,
+            // Of unsigned types half the values have the highest bit set.
+            Values::Integers
+                if dtype.is_float() || random.chance(if unsigned(Some(dtype)) { 60 } else { 88 }) =>
+            {
+                small
+            }
             Values::Integers => return bits(dtype, random.bits()),
             Values::Eighths => random.between(-24, 24) as f64 / 8.0,
             Values::Spread if dtype.is_float() => random.between(-2_000_000, 2_000_000) as f64 / 1e6,
@@ -77,7 +82,8 @@ impl Fill {
                 *random.pick(&edges)
             }
             Values::Edges => {
-                let edges = [0, 1, u64::MAX, 1 << 63, u64::MAX >> 1, 1 << 31, (1 << 31) - 1, 128, 127, 1 << 15, 255];
+                let edges =
+                    [0, 1, u64::MAX, 1 << 63, u64::MAX >> 1, 1 << 31, (1 << 31) - 1, 128, 127, 1 << 15, 255];
                 return bits(dtype, *random.pick(&edges));
             }
         };
@@ -87,7 +93,8 @@ impl Fill {
     /// A block of random codes with scales in [1 / 64, 1 / 8), of which few bits are set.
     fn block(self, format: &Format, at: usize) -> Vec<u8> {
         let mut random = self.random(at);
-        let values: Vec<f32> = (0..format.elements).map(|_| random.between(-128, 127) as f32 / 32.0).collect();
+        let values: Vec<f32> =
+            (0..format.elements).map(|_| random.between(-128, 127) as f32 / 32.0).collect();
         if let Some(bytes) = format.quantize(&values) {
             return bytes;
         }

@@ -3,8 +3,8 @@
 
 use std::{
     io::{self, BufRead, BufReader, Write},
-    path::{Path, PathBuf},
     panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     sync::{
         Mutex,
@@ -165,7 +165,8 @@ fn launch(device: &HostDevice, kernel: &phobos_device::Kernel, job: &Job) -> Res
 
 /// The bytes of a tensor in the order that kernels expect.
 pub fn device_layout(argument: &TensorArgument) -> Option<Vec<u8>> {
-    let (Element::Block(format), Some((columns, outer))) = (argument.element, argument.shape.split_last()) else {
+    let (Element::Block(format), Some((columns, outer))) = (argument.element, argument.shape.split_last())
+    else {
         return Some(argument.bytes.clone());
     };
     let rows = outer.last().map_or(1, |rows| *rows as usize);
@@ -274,7 +275,8 @@ fn processor_seconds(process: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // Fields 14 and 15, counted from the name in parentheses, which may hold spaces.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-    let ticks: u64 = fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    let ticks: u64 =
+        fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
     ticks / TICKS_PER_SECOND
 }
 

@@ -3,13 +3,21 @@
 use std::{collections::BTreeMap, fmt, io};
 
 use phobos_artifact::{Chip, CompileOptions, CompileRequest, Element, HostLevel};
-use phobos_lang::{SourceFile, diagnostics::{RenderOptions, render}, typed::Kernel};
+use phobos_lang::{
+    SourceFile,
+    diagnostics::{RenderOptions, render},
+    typed::Kernel,
+};
 
 use crate::{
     data::encode,
     execute::{Executor, Job, Reply, ScalarArgument, TensorArgument},
     number::Number,
-    oracle::{self, Bindings, Stop, memory::{self, Memory}, tile},
+    oracle::{
+        self, Bindings, Stop,
+        memory::{self, Memory},
+        tile,
+    },
     program::{KERNEL, Program},
 };
 
@@ -67,7 +75,9 @@ impl Fault {
     /// Whether two faults may well be one: the shrinker keeps to it.
     pub fn resembles(&self, other: &Fault) -> bool {
         match (self, other) {
-            (Fault::Compile(a), Fault::Compile(b)) | (Fault::Run(a), Fault::Run(b)) => outline(a) == outline(b),
+            (Fault::Compile(a), Fault::Compile(b)) | (Fault::Run(a), Fault::Run(b)) => {
+                outline(a) == outline(b)
+            }
             (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
         }
     }
@@ -88,7 +98,11 @@ impl Fault {
 /// The first line without numbers and names in quotes.
 fn outline(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
-    line.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect::<String>().replace("00", "0").replace("00", "0")
+    line.chars()
+        .map(|c| if c.is_ascii_digit() { '0' } else { c })
+        .collect::<String>()
+        .replace("00", "0")
+        .replace("00", "0")
 }
 
 impl fmt::Display for Fault {
@@ -96,9 +110,14 @@ impl fmt::Display for Fault {
         match self {
             Fault::Value { tensor, at, wanted, found, written, wrong } => {
                 let what = if *written { "" } else { ", which the kernel does not write" };
-                write!(f, "{tensor}{at:?}{what}: wanted {wanted:?}, found {found:?} ({wrong} elements are wrong)")
+                write!(
+                    f,
+                    "{tensor}{at:?}{what}: wanted {wanted:?}, found {found:?} ({wrong} elements are wrong)"
+                )
             }
-            Fault::Compile(text) | Fault::Run(text) | Fault::Guard(text) | Fault::Crash(text) => f.write_str(text),
+            Fault::Compile(text) | Fault::Run(text) | Fault::Guard(text) | Fault::Crash(text) => {
+                f.write_str(text)
+            }
             Fault::Hang => f.write_str("it does not end"),
         }
     }
@@ -165,7 +184,9 @@ impl Prepared {
             Reply::Done(outputs) => self.compare(&outputs),
             Reply::Compile { text, .. } => Some(Fault::Compile(text)),
             Reply::Run(text) => Some(Fault::Run(text)),
-            Reply::Guard { tensor, offset } => Some(Fault::Guard(format!("wrote at byte {offset} of {tensor}"))),
+            Reply::Guard { tensor, offset } => {
+                Some(Fault::Guard(format!("wrote at byte {offset} of {tensor}")))
+            }
             Reply::Crash(text) => Some(Fault::Crash(text)),
             Reply::Hang => Some(Fault::Hang),
         })

@@ -82,7 +82,9 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> io::Result<Summ
             }
         };
         summary.compared += 1;
-        let Some(level) = options.levels.get((seed % options.levels.len().max(1) as u64) as usize) else { continue };
+        let Some(level) = options.levels.get((seed % options.levels.len().max(1) as u64) as usize) else {
+            continue;
+        };
         let Some(fault) = prepared.judge(*level, &mut executor)? else { continue };
         if options.known.iter().any(|known| fault.to_string().contains(known)) {
             summary.known += 1;

@@ -67,7 +67,8 @@ fn candidate(program: &Program, at: usize) -> Option<Program> {
         }
         at -= choices.len();
     }
-    let simplest = [simplest_extent as fn(&mut Program, usize), halved_extent, decremented_extent, unnamed_extent];
+    let simplest =
+        [simplest_extent as fn(&mut Program, usize), halved_extent, decremented_extent, unnamed_extent];
     for change in simplest {
         if at < program.extents.len() {
             let mut next = program.clone();

@@ -266,11 +266,19 @@ impl Generator {
         };
         let last = dims.last().map_or(1, |dim| self.value(*dim));
         let plain = dims.last().is_some_and(|dim| self.program.extents[*dim].name == ExtentName::Number);
-        if dtype == DType::F32 && plain && last.is_multiple_of(32) && dims.len() <= 2 && self.random.chance(35) {
+        if dtype == DType::F32
+            && plain
+            && last.is_multiple_of(32)
+            && dims.len() <= 2
+            && self.random.chance(35)
+        {
             let format = *self.random.pick(&phobos_artifact::format::ACTIVATIONS);
             let place = self.own_place(Element::Block(format), &dims, 32);
             let value = self.tile(dtype, &dims, 1);
-            block.push(Statement::Line(Term::of(&format!("# = quantize(#, {})", format.name), [place, value])));
+            block.push(Statement::Line(Term::of(
+                &format!("# = quantize(#, {})", format.name),
+                [place, value],
+            )));
             return;
         }
         let depth = self.random.below(3);

@@ -25,7 +25,8 @@ impl Generator {
     /// A literal that takes its type from its use.
     pub(super) fn bare_literal(&mut self, dtype: DType) -> String {
         if dtype.is_float() {
-            let value = *self.random.pick(&["0.0", "1.0", "2.0", "0.5", "-1.0", "-0.25", "3.0", "1.5", "-2.0"]);
+            let value =
+                *self.random.pick(&["0.0", "1.0", "2.0", "0.5", "-1.0", "-0.25", "3.0", "1.5", "-2.0"]);
             return value.to_owned();
         }
         let (least, most) = number::limits(Some(dtype));
@@ -75,7 +76,16 @@ impl Generator {
     pub(super) fn scalar(&mut self, dtype: DType, depth: usize) -> Term {
         let vars = self.vars(|var| var.ty == Ty::scalar(dtype));
         let deep = if depth > 0 { 10 } else { 0 };
-        match self.random.weighted(&[12, if vars.is_empty() { 0 } else { 30 }, 12, 14, deep, deep, deep / 2, deep / 2]) {
+        match self.random.weighted(&[
+            12,
+            if vars.is_empty() { 0 } else { 30 },
+            12,
+            14,
+            deep,
+            deep,
+            deep / 2,
+            deep / 2,
+        ]) {
             0 => self.literal(dtype),
             1 => self.recent(&vars).map_or_else(|| self.literal(dtype), |var| Term::text(var.name)),
             2 => self.scalar_parameter(dtype),
@@ -121,7 +131,7 @@ impl Generator {
             return Term::of("!#", [operand]);
         }
         if !dtype.is_float() {
-            let template = *self.random.pick(&["abs(#)", "(-#)", "(~#)", "min(#, #)", "max(#, #)"]);
+            let template = *self.random.pick(&["abs(#)", "abs(#)", "(-#)", "(~#)", "min(#, #)", "max(#, #)"]);
             let other = self.expression(ty, depth - 1);
             return Term::of(template, [operand, other]);
         }
@@ -153,7 +163,9 @@ impl Generator {
         let left = self.expression(&operands, depth - 1);
         let right = match self.random.below(12) {
             0..=1 => left.clone(),
-            2..=3 if operand_type != DType::Bool => Term::text(format!("({})", self.bare_literal(operand_type))),
+            2..=3 if operand_type != DType::Bool => {
+                Term::text(format!("({})", self.bare_literal(operand_type)))
+            }
             4..=6 => self.narrower(&operands, depth - 1),
             _ => self.expression(&operands, depth - 1),
         };

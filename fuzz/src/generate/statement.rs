@@ -292,8 +292,10 @@ impl Generator {
             let list = self.list(&[rows, columns]);
             Self::line(block, &format!("var {acc}: tile<i32># = 0"), [list]);
         }
-        let (start_rows, start_columns) = (self.start(rows, outer_rows, false), self.start(columns, outer_columns, false));
-        let operand = Term::of(&format!("{x}[# :+ #, {k} :+ #]"), [start_rows, Term::extent(rows), Term::extent(step)]);
+        let (start_rows, start_columns) =
+            (self.start(rows, outer_rows, false), self.start(columns, outer_columns, false));
+        let operand =
+            Term::of(&format!("{x}[# :+ #, {k} :+ #]"), [start_rows, Term::extent(rows), Term::extent(step)]);
         let operand = match format {
             Some(_) if left == F32 && self.random.chance(50) => {
                 let format = *self.random.pick(&ACTIVATIONS);
@@ -331,9 +333,11 @@ impl Generator {
         narrow[axis] = one;
         let (list, literal) = (self.list(&narrow), self.bare_literal(dtype));
         Self::line(block, &format!("var {acc}: tile<{dtype}># = {literal}"), [list]);
-        let spans: Vec<String> =
-            (0..dims.len()).map(|at| if at == axis { format!("{i} :+ #") } else { "0 :+ #".to_owned() }).collect();
-        let load = Term::of(&format!("{tensor}[{}]", spans.join(", ")), dims.iter().map(|dim| Term::extent(*dim)));
+        let spans: Vec<String> = (0..dims.len())
+            .map(|at| if at == axis { format!("{i} :+ #") } else { "0 :+ #".to_owned() })
+            .collect();
+        let load =
+            Term::of(&format!("{tensor}[{}]", spans.join(", ")), dims.iter().map(|dim| Term::extent(*dim)));
         let value = match self.random.below(3) {
             0 => Term::of("# * #", [load.clone(), load]),
             1 => Term::of("# - #", [load, Term::text(acc.clone())]),

@@ -85,7 +85,7 @@ impl Generator {
         let ty = Ty::tile(dtype, dims);
         let number = dtype != DType::Bool;
         let inner = depth - 1;
-        match self.random.weighted(&[30, 10, 8, 8, 16, 12, 5, 6, 8, 4, 4, 25, 6, 4]) {
+        match self.random.weighted(&[30, 14, 8, 8, 16, 12, 5, 6, 8, 4, 4, 25, 6, 4]) {
             0 => Some(self.operator(&ty, depth)),
             1 => Some(self.function(&ty, depth)),
             2 => Some(self.conversion(&ty, depth)),
@@ -187,7 +187,14 @@ impl Generator {
             return self.block_product(dims, depth);
         }
         let (a, b) = match dtype {
-            F32 => *self.random.pick(&[(F32, F32), (F32, F32), (F16, F16), (Bf16, Bf16), (F16, Bf16), (F32, F16)]),
+            F32 => *self.random.pick(&[
+                (F32, F32),
+                (F32, F32),
+                (F16, F16),
+                (Bf16, Bf16),
+                (F16, Bf16),
+                (F32, F16),
+            ]),
             I32 => *self.random.pick(&[(I8, I8), (U8, U8), (I16, I16), (I32, I32)]),
             DType::F64 | DType::I64 | DType::U32 => (dtype, dtype),
             _ => return None,
@@ -226,7 +233,8 @@ impl Generator {
     pub(super) fn weights(&mut self) -> &'static Format {
         // Those with long blocks make long kernels.
         let short: Vec<&'static Format> = ALL.into_iter().filter(|format| format.elements == 32).collect();
-        if self.random.chance(93) { *self.random.pick(&short) } else { *self.random.pick(&ALL) }
+        let list: &[&'static Format] = if self.random.chance(93) { &short } else { &ALL };
+        list[self.random.below(list.len())]
     }
 
     /// An extent of whole blocks.

@@ -54,7 +54,12 @@ impl Oracle<'_> {
     }
 
     /// Each lane, or the one scalar, through `value`.
-    fn elementwise(&mut self, expr: &Expr, operand: &Expr, value: impl Fn(Number) -> Number) -> Result<Value, Stop> {
+    fn elementwise(
+        &mut self,
+        expr: &Expr,
+        operand: &Expr,
+        value: impl Fn(Number) -> Number,
+    ) -> Result<Value, Stop> {
         let kind = kind_of(&expr.ty);
         match self.eval(operand)? {
             Value::Scalar(_, operand) => Ok(Value::Scalar(kind, value(operand))),
@@ -84,7 +89,9 @@ impl Oracle<'_> {
                 self.elementwise(expr, operand, move |value| match (op, value) {
                     (UnaryOp::Neg, value) => number::negate(kind, value),
                     (UnaryOp::Not, value) => number::not(value),
-                    (UnaryOp::BitNot, Number::Int(value)) => Number::Int(number::wrap(kind, !i128::from(value))),
+                    (UnaryOp::BitNot, Number::Int(value)) => {
+                        Number::Int(number::wrap(kind, !i128::from(value)))
+                    }
                     (UnaryOp::BitNot, _) => Number::Unknown,
                 })
             }
@@ -178,8 +185,12 @@ impl Oracle<'_> {
     fn binary(&mut self, expr: &Expr, op: BinaryOp, lhs: &Expr, rhs: &Expr) -> Result<Value, Stop> {
         let (from, kind) = (kind_of(&lhs.ty), kind_of(&expr.ty));
         match (self.eval(lhs)?, self.eval(rhs)?) {
-            (Value::Scalar(None, a), Value::Scalar(None, b)) => Ok(Value::Scalar(kind, index_binary(op, a, b)?)),
-            (Value::Scalar(_, a), Value::Scalar(_, b)) => Ok(Value::Scalar(kind, number::binary(op, from, a, b))),
+            (Value::Scalar(None, a), Value::Scalar(None, b)) => {
+                Ok(Value::Scalar(kind, index_binary(op, a, b)?))
+            }
+            (Value::Scalar(_, a), Value::Scalar(_, b)) => {
+                Ok(Value::Scalar(kind, number::binary(op, from, a, b)))
+            }
             (Value::Tile(a), Value::Tile(b)) => {
                 self.step(a.lanes.len())?;
                 let mut tile = a.zip(&b, element_of(kind), |a, b| number::binary(op, from, a, b));
@@ -211,7 +222,13 @@ impl Oracle<'_> {
     }
 
     /// A slice of a tensor. Lanes outside are invalid, or the fill; a scalar outside is 0, or the fill.
-    fn load(&mut self, tensor: usize, axes: &[Axis], fill: Option<Number>, kind: Kind) -> Result<Value, Stop> {
+    fn load(
+        &mut self,
+        tensor: usize,
+        axes: &[Axis],
+        fill: Option<Number>,
+        kind: Kind,
+    ) -> Result<Value, Stop> {
         let element = self.memory[tensor].element;
         let dims: Vec<usize> = axes.iter().filter_map(|(_, extent)| *extent).collect();
         self.step(tile::count(&dims))?;
@@ -278,8 +295,12 @@ fn broadcast(value: Value, dims: Vec<usize>, element: Element) -> Tile {
         };
     }
     Tile::new(element, dims, valid, |at| {
-        let source: Vec<usize> =
-            tile.dims.iter().zip(&at[missing..]).map(|(extent, at)| if *extent == 1 { 0 } else { *at }).collect();
+        let source: Vec<usize> = tile
+            .dims
+            .iter()
+            .zip(&at[missing..])
+            .map(|(extent, at)| if *extent == 1 { 0 } else { *at })
+            .collect();
         tile.get(&source)
     })
 }
@@ -438,14 +459,14 @@ fn add_product(tile: &mut Tile, a: &Tile, b: &Tile, dtype: DType) {
                 continue;
             }
             let step = number::spacing(wide, size);
-            let whole = |value: Number| {
-                value.ends().is_some_and(|(lo, hi)| lo == hi && (lo / step).fract() == 0.0)
-            };
+            let whole =
+                |value: Number| value.ends().is_some_and(|(lo, hi)| lo == hi && (lo / step).fract() == 0.0);
             if whole(product.lanes[lane]) && whole(other.lanes[lane]) {
                 continue;
             }
             let error = (*terms as f64 + 2.0) * number::unit(wide) * other.lanes[lane].magnitude() * 2.0;
-            tile.lanes[lane] = tile.lanes[lane].widened(error).or(tile.lanes[lane].widened(error).rounded(dtype));
+            tile.lanes[lane] =
+                tile.lanes[lane].widened(error).or(tile.lanes[lane].widened(error).rounded(dtype));
         }
     }
 }

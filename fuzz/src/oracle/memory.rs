@@ -95,7 +95,9 @@ pub fn decode(element: Element, bytes: &[u8]) -> Vec<Number> {
             .flat_map(|block| format.decode(block).unwrap_or_default())
             .map(|value| finite(value.into()))
             .collect(),
-        Element::Scalar(dtype) => bytes.chunks_exact(dtype.bytes()).map(|bytes| scalar(dtype, bytes)).collect(),
+        Element::Scalar(dtype) => {
+            bytes.chunks_exact(dtype.bytes()).map(|bytes| scalar(dtype, bytes)).collect()
+        }
     }
 }
 

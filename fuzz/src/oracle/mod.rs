@@ -140,12 +140,16 @@ impl Oracle<'_> {
             }
             StmtKind::StoreSlice { tensor, slice, value } => {
                 let axes = self.axes(slice)?;
-                let Value::Tile(tile) = self.eval(value)? else { return Err(Stop::Missing("store of a scalar")) };
+                let Value::Tile(tile) = self.eval(value)? else {
+                    return Err(Stop::Missing("store of a scalar"));
+                };
                 self.store(tensor.0, &axes, &tile)?;
             }
             StmtKind::StorePoint { tensor, indices, value } => {
                 let at = indices.iter().map(|index| self.index(index)).collect::<Result<Vec<_>, _>>()?;
-                let Value::Scalar(_, value) = self.eval(value)? else { return Err(Stop::Missing("point store")) };
+                let Value::Scalar(_, value) = self.eval(value)? else {
+                    return Err(Stop::Missing("point store"));
+                };
                 if let Some(lane) = self.memory[tensor.0].place(&at) {
                     self.memory[tensor.0].write(lane, value, self.number)?;
                 }
@@ -230,7 +234,13 @@ impl Oracle<'_> {
 
     /// The same for a format of activations, block by block. Of a block that is valid in part
     /// the language does not say what is written.
-    fn store_blocks(&mut self, tensor: usize, axes: &[Axis], tile: &Tile, elements: usize) -> Result<(), Stop> {
+    fn store_blocks(
+        &mut self,
+        tensor: usize,
+        axes: &[Axis],
+        tile: &Tile,
+        elements: usize,
+    ) -> Result<(), Stop> {
         if axes.iter().any(|(start, _)| *start < 0) {
             return Ok(());
         }

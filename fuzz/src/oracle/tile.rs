@@ -83,7 +83,12 @@ impl Tile {
     }
 
     /// Both tiles lane by lane: valid where both are. Their dims are equal.
-    pub fn zip(&self, other: &Tile, element: Element, mut value: impl FnMut(Number, Number) -> Number) -> Tile {
+    pub fn zip(
+        &self,
+        other: &Tile,
+        element: Element,
+        mut value: impl FnMut(Number, Number) -> Number,
+    ) -> Tile {
         Tile::new(element, self.dims.clone(), meet(&self.valid, &other.valid), |at| {
             value(self.get(at), other.get(at))
         })
