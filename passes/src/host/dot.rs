@@ -153,13 +153,13 @@ impl<'c> Lowering<'c> {
 
     /// Blocks of a transposed right side lie along the depth and are multiplied whole. Where it
     /// ends inside one, because the left side is narrower, the left side is copied and
-    /// followed by zeros; a right side that reads more than blocks is computed first.
+    /// followed by zeros; a right side that reads more than such blocks is computed first.
     fn pad_depth(&mut self, dot: &mut Dot<'c>) -> Result<(), PassError> {
         let whole = dot.rhs.granularity() as i64;
         if whole == 1 || self.is_multiple(dot.k, whole) {
             return Ok(());
         }
-        if !dot.rhs.has_whole_blocks(1) {
+        if !dot.rhs.has_whole_blocks(1, whole as u64) {
             dot.rhs.extents = vec![dot.n, dot.k];
             dot.rhs = self.materialize(&dot.rhs)?;
             return Ok(());

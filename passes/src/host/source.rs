@@ -117,18 +117,19 @@ impl<'c> Source<'c> {
         }
     }
 
-    /// Whether the last block along an axis may be read whole wherever the tile ends: nothing
-    /// but blocks is read there.
-    pub(super) fn has_whole_blocks(&self, axis: usize) -> bool {
+    /// Whether `elements` along an axis may be read together wherever the tile ends among them:
+    /// nothing but blocks of so many is read there.
+    pub(super) fn has_whole_blocks(&self, axis: usize, elements: u64) -> bool {
         match &self.kind {
-            Kind::Splat(_) | Kind::Iota(_) | Kind::Decode(_) | Kind::Blocks(_) => true,
+            Kind::Splat(_) | Kind::Iota(_) => true,
+            Kind::Decode(blocks) | Kind::Blocks(blocks) => blocks.format.elements as u64 == elements,
             Kind::View(_) | Kind::Quantize(..) => false,
             Kind::Map(map) => map.inputs.iter().all(|input| match input {
                 MapInput::Scalar(_) => true,
                 MapInput::Tile { source, .. } => {
                     let lead = self.shape.len() - source.shape.len();
                     let stretched = axis < lead || source.shape[axis - lead] == 1;
-                    stretched || source.has_whole_blocks(axis - lead)
+                    stretched || source.has_whole_blocks(axis - lead, elements)
                 }
             }),
         }

@@ -76,6 +76,13 @@ kernel across[F: format](W: tensor<F>[N, K], X: tensor<f32>[J, N], Y: tensor<f32
 kernel added[F: format](W: tensor<F>[N, K], A: tensor<f32>[N, 2], B: tensor<f32>[2, J], Y: tensor<f32>[N, J]) {
   Y[0 :+ 4, 0 :+ T] = f32(W[0 :+ 4, 0 :+ T]) + dot(A[0 :+ 4, 0 :+ 2], B[0 :+ 2, 0 :+ T])
 }
+@grid(1)
+kernel mixed(W: tensor<q8_0>[N, K], V: tensor<q4_k>[N, L], Z: tensor<f32>[1, L], Y: tensor<f32>[N, K],
+             S: tensor<f32>[1, N]) {
+  let w = f32(W[0 :+ 4, 0 :+ 256]) * f32(V[0 :+ 4, 0 :+ 256])
+  Y[0 :+ 4, 0 :+ 256] = w
+  S[:, 0 :+ 4] = dot_t(Z[:, 0 :+ 256], w)
+}
 @autotune(T in [32], M in [1, 4, 16])
 @grid(1)
 kernel left[F: format](W: tensor<F>[N, K], X: tensor<f32>[N, J], Z: tensor<f32>[P, J], Y: tensor<f32>[N, P]) {
@@ -107,7 +114,30 @@ pub(super) fn cases() -> Vec<Case> {
             }
         }
     }
+    for k in [32, 96, 224] {
+        mixed(&mut cases, &mut random, k);
+    }
     cases
+}
+
+/// Two formats, of which one has more and smaller blocks and ends sooner.
+fn mixed(cases: &mut Vec<Case>, random: &mut Random, k: u64) {
+    let (Some(small), Some(large)) = (by_name("q8_0"), by_name("q4_k")) else { return };
+    let w = Data::random(Element::Block(small), &[N, k], random);
+    let v = Data::random(Element::Block(large), &[N, 256], random);
+    let z = Data::random(Element::Scalar(DType::F32), &[1, 256], random);
+    let product: Vec<f64> = w.values.iter().zip(cut(&v.values, 256, k)).map(|(w, v)| w * v).collect();
+    let size = product.iter().fold(1.0f64, |most, value| most.max(value.abs()));
+    let sums = matmul(&cut(&z.values, 256, k), &product, (1, N, k), true);
+    let once = Tolerance { absolute: 1e-6 * size, relative: 1e-6 };
+    cases.push(
+        Case::new("cut mixed", SOURCE, "mixed")
+            .input("W", &w)
+            .input("V", &v)
+            .input("Z", &z)
+            .output("Y", &[N, k], product, once)
+            .output("S", &[1, N], sums, Tolerance::sum(k, size)),
+    );
 }
 
 /// What goes over the rows of one tile.
