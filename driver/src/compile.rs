@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Once};
 use phobos_artifact::{
     Artifact, Chip, CompileRequest, Contract, Image, ImageKind, IndexBits,
     frame::{CompileFailure, FailureKind},
-    limits::{MAX_ARGUMENTS, MAX_DIMS, MAX_RANK},
+    limits::{MAX_ARGUMENTS, MAX_DIMS},
 };
 use phobos_codegen::{CodegenError, FileKind, Translated, link};
 use phobos_dialect::{
@@ -210,14 +210,7 @@ fn within_limits(kernel: &Kernel, unbound: usize) -> Result<(), Diagnostic> {
             kernel.dims.len()
         ));
     }
-    match kernel.tensors.iter().find(|tensor| tensor.dims.len() > MAX_RANK) {
-        Some(tensor) => refuse(format!(
-            "tensor `{}` has {} axes: at most {MAX_RANK} are available",
-            tensor.name,
-            tensor.dims.len()
-        )),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 fn register_passes() {

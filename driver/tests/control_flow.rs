@@ -34,9 +34,9 @@ fn run<T: Plain + PartialEq + std::fmt::Debug>(
             let kernel = device.load(&artifact).unwrap();
             let guarded = [&vec![guard; GUARD][..], before, &vec![guard; GUARD]].concat();
             let buffer = device.upload(phobos_device::as_bytes(&guarded)).unwrap();
-            let bytes = size_of::<T>();
-            let inner = buffer.slice((GUARD * bytes) as u64, (before.len() * bytes) as u64).unwrap();
-            let tensor = Tensor::of(&inner, Element::Scalar(dtype), [before.len() as u64]).unwrap();
+            let start = (GUARD * size_of::<T>()) as u64;
+            let shape = [before.len() as u64];
+            let tensor = Tensor::new(&buffer, start, Element::Scalar(dtype), shape).unwrap();
             let mut launch = Launch::new(&kernel).tensor("A", &tensor);
             for (name, value) in scalars {
                 launch = launch.scalar(name, *value);
@@ -159,10 +159,7 @@ kernel k(A: tensor<i32>[N], n: i32) {
   A[4 :+ 4] = last
 }";
     // t, u = [1, 2, 3, 4], [7, 8, -, -] and then as the Fibonacci numbers, three times.
-    assert_eq!(
-        integers(source, &[1, 2, 3, 4, 5, 6, 7, 8], &[("n", 6.into())]),
-        [15, 18, 3, 4, 15, 18, 7, 8]
-    );
+    assert_eq!(integers(source, &[1, 2, 3, 4, 5, 6, 7, 8], &[("n", 6.into())]), [15, 18, 3, 4, 15, 18, 7, 8]);
 }
 
 /// A tile that the condition itself computes from: it is read before and after.
@@ -235,20 +232,50 @@ fn positions_do_not_wrap() {
 @grid(1)
 kernel k(A: tensor<f32>[N], n: i64, m: i32) {
   A[N * N * N * N * N :+ 4] = 1.0
-  A[N * N * N * N * N :+ 4] = A[N * N * N * N * N :+ 4 else 3.0]
+  A[N * N * N * N * N :+ 4] = A[N * N * N * N * N :+ 4] else 3.0
   A[n + n] = 2.0
   A[n * 2 :+ 4] = 2.5
   A[n * n] = 3.0
-  A[m - n - n :+ 2] = 4.0
-  A[n - n + m] = 5.0
+  A[3 - n - n - n :+ 2] = 4.0
+  A[n * n - n * n :+ 2] = 5.0
+  A[m] = 9.0
   A[2305843009213693952] = 6.0
   A[9223372036854775807 :+ 4] = 7.0
   A[9223372036854775807] = 8.0
 }";
     let mut expected = vec![0.0; 6800];
-    expected[3] = 5.0;
-    for n in [i64::MIN, i64::MIN + 1, 1 << 62, -(1 << 62), 1 << 63 - 1] {
+    expected[..2].fill(5.0);
+    expected[3] = 9.0;
+    for n in [i64::MIN, i64::MIN + 1, 1 << 62, -(1 << 62), i64::MAX] {
         let got = floats(source, &vec![0.0; 6800], &[("n", n.into()), ("m", 3.into())]);
         assert_eq!(got, expected, "{n}");
     }
+}
+
+/// So many loops and branches that they become functions of their own: values cross from one
+/// to the next, in a loop too.
+#[test]
+fn long_straight_code() {
+    let lines = (0..400).fold(String::new(), |text, at| {
+        format!(
+            "{text}    A[{at}] = x + {at}\n    x = A[n + {at}] + y\n    A[{at} :+ 2] = A[{at} :+ 2] + 1\n"
+        )
+    });
+    let source = format!(
+        "@grid(1)\nkernel k(A: tensor<i32>[N], n: i32) {{\n  var x: i32 = 0\n  let y = A[n]\n  for i in range(3) {{\n{lines}  }}\n{}  A[0] = x\n}}\n",
+        lines.replace("    ", "  ")
+    );
+    let before: Vec<i32> = (0..390).collect();
+    let mut expected = before.clone();
+    let (mut x, y) = (0i32, expected[5]);
+    for _ in 0..4 {
+        for at in 0..400 {
+            let value = x.wrapping_add(at as i32);
+            expected.get_mut(at).into_iter().for_each(|place| *place = value);
+            x = expected.get(at + 5).copied().unwrap_or(0).wrapping_add(y);
+            expected.iter_mut().skip(at).take(2).for_each(|place| *place = place.wrapping_add(1));
+        }
+    }
+    expected[0] = x;
+    assert_eq!(integers(&source, &before, &[("n", 5.into())]), expected);
 }

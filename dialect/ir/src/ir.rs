@@ -163,6 +163,12 @@ pub fn erase(op: Op<'_>) {
     unsafe { sys::mlirOperationDestroy(op.to_raw()) }
 }
 
+/// Moves an operation before another, which may be in another block.
+pub fn move_before<'c>(op: Op<'c>, other: Op<'c>) {
+    // SAFETY: both operations are live and in blocks.
+    unsafe { sys::mlirOperationMoveBefore(op.to_raw(), other.to_raw()) }
+}
+
 /// Replaces an operand.
 pub fn set_operand<'c>(op: Op<'c>, index: usize, value: Val<'c>) {
     mutable(op).set_operand(index, value);

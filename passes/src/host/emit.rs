@@ -211,7 +211,12 @@ impl<'c> Lowering<'c> {
         self.b.value("llvm.load", &[pointer], ty, &[("alignment", self.b.i64_attribute(alignment))])
     }
 
-    fn raw_store(&self, value: Val<'c>, pointer: Val<'c>, alignment: i64) -> Result<(), PassError> {
+    pub(super) fn raw_store(
+        &self,
+        value: Val<'c>,
+        pointer: Val<'c>,
+        alignment: i64,
+    ) -> Result<(), PassError> {
         self.b.op(
             "llvm.store",
             &[value, pointer],
@@ -373,6 +378,11 @@ impl<'c> Lowering<'c> {
         }
         Ok(rows)
     }
+}
+
+/// Bytes of a scalar or vector in memory, at most.
+pub(super) fn value_bytes(ty: Type<'_>) -> u64 {
+    u64::from(element_bytes(ty)) * lanes(ty)
 }
 
 /// Bytes of one element in memory.

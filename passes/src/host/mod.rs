@@ -28,6 +28,7 @@ mod integer;
 mod integer_panel;
 mod math;
 mod micro_kernel;
+mod outline;
 mod quantize;
 mod reduce;
 mod region;
@@ -215,6 +216,7 @@ fn convert<'c>(kernel: Op<'c>, target: Target) -> Result<(), PassError> {
     lowering.block(body)?;
     lowering.b.op("llvm.return", &[], &[], &[], &[])?;
     lowering.halves_as_bits(function)?;
+    lowering.outline(function, kernel)?;
     ir::set_attribute(function, SCRATCH_ATTRIBUTE, lowering.b.i64_attribute(lowering.scratch_bytes as i64));
     let remarks: Vec<_> =
         lowering.remarks.iter().map(|text| StringAttribute::new(outer.context(), text).into()).collect();
