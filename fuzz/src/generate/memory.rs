@@ -87,7 +87,7 @@ impl Generator {
         let start = self.start(extent, whole, inside);
         // The checker follows sums and products, and of variables only those.
         let text = self.program.print(&start);
-        if self.random.chance(8) && !text.contains(['%', '/', 'v', 'a', 's']) {
+        if self.random.chance(8) && !text.contains(['%', '/', 'v', 'a']) {
             return Term::of("# : (#) + #", [start.clone(), start, Term::extent(extent)]);
         }
         Term::of("# :+ #", [start, Term::extent(extent)])
