@@ -89,7 +89,8 @@ fn axes_of_extent_1_keep_their_validity() {
 
 #[test]
 fn products_leave_invalid_depths_out() {
-    let source = "@grid(1) kernel k(X: tensor<f32>[1, 2], W: tensor<f32>[3, 2], Y: tensor<f32>[2, 4], n: i32) {
+    let source =
+        "@grid(1) kernel k(X: tensor<f32>[1, 2], W: tensor<f32>[3, 2], Y: tensor<f32>[2, 4], n: i32) {
         Y[0 :+ 2, 0 :+ 4] = dot_t(X[0 :+ 2, 0 :+ 4], W[0 :+ 4, 0 :+ 4])
     }";
     let tensors: [(&[u64], &[f64]); 3] =

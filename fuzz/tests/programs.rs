@@ -8,9 +8,11 @@ use phobos_artifact::HostLevel;
 use phobos_fuzz::{
     execute::Executor,
     generate::generate,
-    judge::{Fault, Prepared, prepare},
+    judge::{Fault, Prepared, Skip, prepare},
     number::Number,
+    program::Program,
     runner::{Options, available_levels, run},
+    shrink::shrink,
 };
 
 /// Tells a person, and `cargo xtask test`, that a test did not run.
@@ -52,6 +54,40 @@ fn random_programs_do_what_the_language_says() {
     assert!(faults.is_empty(), "{}", faults.into_iter().cloned().collect::<String>());
     assert_eq!(summary.refused, [], "the generator makes programs that are not well-typed");
     assert!(summary.compared >= programs * 9 / 10, "{summary:?}");
+}
+
+/// Nearly every seed gives a program that the checker takes and the oracle can follow, and
+/// together they have what the language has.
+#[test]
+fn generated_programs_are_well_typed_and_varied() {
+    let (mut followed, mut texts) = (0, String::new());
+    for seed in 1..=1500 {
+        let program = generate(seed);
+        match prepare(&program) {
+            Ok(_) => followed += 1,
+            Err(Skip::Refused(text)) => panic!("seed {seed}: {text}{}", program.text()),
+            Err(Skip::Stopped(_)) => {}
+        }
+        texts.push_str(&program.text());
+    }
+    assert!(followed > 1400, "{followed}");
+    let wanted = "sum( prod( reduce_max( reduce_min( any( all( argmax( argmin( cumsum( tril( transpose( flat( reshape( \
+                  broadcast( iota( quantize( dot( dot_t( rowmax( rowsum( where( fma( min( exp( gelu( for while if else : \
+                  @autotune( += [T: program_id(1) q4_0 q6_k iq4_xs q8_1 q16_1 bool i8 u8 i16 u32 i64 f16 bf16 f64";
+    let missing: Vec<&str> = wanted.split_whitespace().filter(|text| !texts.contains(text)).collect();
+    assert_eq!(missing, Vec::<&str>::new());
+}
+
+#[test]
+fn shrinking_keeps_what_it_is_asked_for() {
+    let holds = |program: &Program| prepare(program).is_ok() && program.text().contains("sum(");
+    let mut tried = 0;
+    for program in (1..200).map(generate).filter(|program| holds(program)).take(10) {
+        let small = shrink(&program, &mut |candidate| holds(candidate));
+        assert!(holds(&small) && small.body.len() <= 2, "{}", small.text());
+        tried += 1;
+    }
+    assert_eq!(tried, 10);
 }
 
 /// A program of which at least one written element is known exactly, and where that is.
