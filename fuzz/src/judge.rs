@@ -161,7 +161,8 @@ pub fn prepare(program: &Program) -> Result<Prepared, Skip> {
     Ok(Prepared { source, wanted, job: Job { request, tensors, scalars } })
 }
 
-fn check(text: &str) -> Result<Kernel, Skip> {
+/// The kernel of a text, or what the checker says first.
+pub fn check(text: &str) -> Result<Kernel, Skip> {
     let source = SourceFile::new("kernel.ph", text);
     let (module, mut diagnostics) = phobos_lang::parse(&source);
     let checked = phobos_lang::check(&module, KERNEL, &BTreeMap::new());

@@ -70,7 +70,7 @@ impl Generator {
         for dim in dims {
             axes.push(self.axis(*dim, 1));
         }
-        if dims.len() < 4 && self.random.chance(25) {
+        if dims.len() < 4 && self.random.chance(35) {
             let at = self.random.below(dims.len() + 1);
             let one = self.number(3);
             let extent = self.axis(one, 1);

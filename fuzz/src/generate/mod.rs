@@ -139,6 +139,13 @@ impl Generator {
         }
         self.program.body = body;
         self.bind_loose_dims();
+        if self.random.chance(30) {
+            // Where the stores say it, the grid need not be written.
+            let derived = Program { grid: Vec::new(), ..self.program.clone() };
+            if crate::judge::check(&derived.text()).is_ok() {
+                self.program = derived;
+            }
+        }
     }
 
     fn choose_kinds(&mut self) {
@@ -262,6 +269,11 @@ impl Generator {
         let mut dims = Vec::new();
         for _ in 0..rank {
             dims.push(self.extent());
+        }
+        if self.random.chance(20) {
+            // Axes of extent 1 stretch, are dropped, and keep a validity of their own.
+            let at = self.random.below(rank);
+            dims[at] = self.number(1);
         }
         self.limit(&mut dims);
         dims

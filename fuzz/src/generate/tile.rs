@@ -202,7 +202,10 @@ impl Generator {
         let right = if transposed { [dims[1], inner] } else { [inner, dims[1]] };
         let (left, right) = (self.tile(a, &[dims[0], inner], depth), self.tile(b, &right, depth));
         let name = if transposed { "dot_t" } else { "dot" };
-        Some(Term::of(&format!("{name}(#, #)"), [left, right]))
+        // Which changes nothing on the host.
+        let precision =
+            if (a, b) == (F32, F32) && self.random.chance(10) { ", precision = tf32" } else { "" };
+        Some(Term::of(&format!("{name}(#, #{precision})"), [left, right]))
     }
 
     /// A product with weights, in blocks or quantised on both sides.
