@@ -257,3 +257,20 @@ kernel k(A: tensor<f32>[N], C: tensor<f32>[8], at: i32) {
     let expected = [0.0f32, 1.0, 2.0, 3.0, 5.0, -1.0, -1.0, -1.0];
     check(source, &inputs, ("C", DType::F32, &[-1.0f32; 8], &expected));
 }
+
+/// At v4 one valid lane of a narrowed tile was stored as wide as before it was narrowed, over its
+/// neighbours: <https://github.com/llvm/llvm-project/issues/179489>, in LLVM 22.
+#[test]
+fn one_lane_that_is_narrowed_writes_one_element() {
+    let source = "
+@grid(1)
+kernel k(A: tensor<i32>[5], C: tensor<bf16>[8]) {
+  C[0 :+ 5] = bf16(A[4 :+ 5])
+}";
+    let mut expected = [0x3f80u16; 8];
+    expected[0] = 0x40e0;
+    let inputs = [("A", Input::I32(&[1, 2, 3, 4, 7]))];
+    check(source, &inputs, ("C", DType::Bf16, &[0x3f80u16; 8], &expected));
+    let source = source.replace("bf16", "u8");
+    check(&source, &inputs, ("C", DType::U8, &[9u8; 8], &[7, 9, 9, 9, 9, 9, 9, 9]));
+}

@@ -9,6 +9,7 @@
 
 mod link;
 mod llvm;
+mod single_lane;
 
 pub use link::link;
 pub use llvm::{FileKind, Translated, loaded_libraries};
