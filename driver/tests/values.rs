@@ -242,3 +242,36 @@ kernel k(A: tensor<i32>[6], Y: tensor<i32>[6]) {
     let expected = [200, 1, 1, 2, 1 + 200 * 200 + 9, -1];
     check(source, &[("A", Input::I32(&[1, 200, 3, 7, -1, 5]))], ("Y", DType::I32, &[0; 6], &expected));
 }
+
+/// Sums of i32 values that meet an index in a subscript wrapped, and the checker did not know
+/// the length of a span that they begin.
+#[test]
+fn sums_in_subscripts_are_index_arithmetic_where_they_meet_an_index() {
+    let source = "
+@autotune(T in [4])
+@grid(1)
+kernel k(A: tensor<f32>[N], C: tensor<f32>[8], at: i32) {
+  C[0 :+ T] = A[at + at - N * 268435456 : (at + at) - N * 268435456 + T]
+  C[4] = A[(at + at) - N * 268435456 + 5]
+}";
+    let inputs = [("A", Input::F32(&counting(8))), ("at", Input::Scalar((1i32 << 30).into()))];
+    let expected = [0.0f32, 1.0, 2.0, 3.0, 5.0, -1.0, -1.0, -1.0];
+    check(source, &inputs, ("C", DType::F32, &[-1.0f32; 8], &expected));
+}
+
+/// At v4 one valid lane of a narrowed tile was stored as wide as before it was narrowed, over its
+/// neighbours: <https://github.com/llvm/llvm-project/issues/179489>, in LLVM 22.
+#[test]
+fn one_lane_that_is_narrowed_writes_one_element() {
+    let source = "
+@grid(1)
+kernel k(A: tensor<i32>[5], C: tensor<bf16>[8]) {
+  C[0 :+ 5] = bf16(A[4 :+ 5])
+}";
+    let mut expected = [0x3f80u16; 8];
+    expected[0] = 0x40e0;
+    let inputs = [("A", Input::I32(&[1, 2, 3, 4, 7]))];
+    check(source, &inputs, ("C", DType::Bf16, &[0x3f80u16; 8], &expected));
+    let source = source.replace("bf16", "u8");
+    check(&source, &inputs, ("C", DType::U8, &[9u8; 8], &[7, 9, 9, 9, 9, 9, 9, 9]));
+}

@@ -222,10 +222,11 @@ fn documents_point_at_what_exists() {
 /// The paths into the checkout that a document names: targets of links, and code spans that begin with a
 /// folder of the root. A span with a placeholder or a pattern in it names no path.
 fn paths(markdown: &str) -> BTreeSet<String> {
-    const FOLDERS: [&str; 9] = [
+    const FOLDERS: [&str; 10] = [
         "dialect",
         "driver",
         "examples",
+        "fuzz",
         "kernel-cache",
         "lit-tests",
         "models",

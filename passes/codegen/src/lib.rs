@@ -10,6 +10,7 @@
 mod host;
 mod link;
 mod llvm;
+mod single_lane;
 
 pub use link::link;
 pub use llvm::{FileKind, Translated, loaded_libraries};

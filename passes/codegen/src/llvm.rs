@@ -34,7 +34,7 @@ use llvm_sys::{
 use phobos_artifact::HostLevel;
 use phobos_dialect::Op;
 
-use crate::{CodegenError, host};
+use crate::{CodegenError, host, single_lane::store_single_lanes};
 
 /// What [`Translated::emit`] writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +104,7 @@ impl Translated {
             if !error.is_null() {
                 return Err(CodegenError::Llvm(take_message(LLVMGetErrorMessage(error))));
             }
+            store_single_lanes(self.module);
         }
         self.check()
     }

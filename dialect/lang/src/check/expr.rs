@@ -318,15 +318,20 @@ fn is_float_too(op: BinaryOp) -> bool {
 }
 
 /// An integer as an index. Sums, differences and products of i32 and i64 become index
-/// arithmetic: in a subscript or a bound they do not wrap, so that the length of
-/// `n : n + 8` is 8 whatever n is.
+/// arithmetic, also where they meet an index: in a subscript or a bound they do not wrap, so
+/// that the length of `n : n + 8` is 8 whatever n is.
 fn widened(expr: Expr) -> Expr {
     let (ty, span) = (Type::Index, expr.span);
-    if !matches!(expr.ty, Type::Scalar(DType::I32 | DType::I64)) {
+    let integer = |ty: &Type| matches!(ty, Type::Index | Type::Scalar(DType::I32 | DType::I64));
+    if !integer(&expr.ty) {
         return convert::cast(expr, Kind::Index);
     }
     match expr.kind {
         ExprKind::Int(value) => Expr { kind: ExprKind::Int(value), ty, span },
+        // No cast to an index is written: it is where an operand met one.
+        ExprKind::Cast(operand) if expr.ty == Type::Index && integer(&operand.ty) => {
+            Expr { span, ..widened(*operand) }
+        }
         ExprKind::Unary { op: UnaryOp::Neg, operand } => Expr {
             kind: ExprKind::Unary { op: UnaryOp::Neg, operand: Box::new(widened(*operand)) },
             ty,
