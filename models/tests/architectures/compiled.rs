@@ -22,7 +22,7 @@ use crate::{
 
 /// A compiler and the host device, or why there are none.
 pub fn compiler() -> Option<(WorkerPool, Arc<dyn Device>)> {
-    let device = phobos_device::open("host", &phobos_device::OpenOptions::default()).unwrap();
+    let device = Arc::new(phobos_device::HostDevice::new(None).unwrap());
     let pool = WorkerPool::new(WorkerOptions::default());
     let f32: Element = "f32".parse().unwrap();
     let probe = Role::Linear { from: f32, weight: f32, rows: Rows::One }.request(device.chips()[0]);

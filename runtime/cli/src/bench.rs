@@ -17,10 +17,11 @@ pub fn run(options: &BenchOptions) -> Result<(), Failure> {
     interrupt::install()?;
     let reporter = Reporter::default();
     let start = Instant::now();
-    let engine = Engine::load(&options.gguf, &options.engine, &|progress| reporter.report(progress))
+    let device = options.place.open()?;
+    let engine = Engine::load(&options.gguf, &options.engine, device, &|progress| reporter.report(progress))
         .map_err(|error| {
             reporter.clear();
-            Failure::of_loading(error, &options.engine.device)
+            Failure::of_loading(error, &options.place.device)
         })?;
     let load = start.elapsed().as_secs_f64();
     reporter.loaded(engine.kernels());
@@ -44,7 +45,7 @@ pub fn run(options: &BenchOptions) -> Result<(), Failure> {
         let result = json!({
             "file": engine.file(),
             "device": engine.device().name(),
-            "threads": options.engine.threads,
+            "threads": options.place.threads,
             "act": options.engine.settings.activations.name(),
             "kv": options.engine.settings.kv.name(),
             "load_seconds": load,

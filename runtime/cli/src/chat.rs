@@ -27,10 +27,11 @@ pub fn run(options: &CliOptions) -> Result<(), Failure> {
     }
     interrupt::install()?;
     let reporter = Reporter::default();
-    let engine = Engine::load(&options.gguf, &options.engine, &|progress| reporter.report(progress))
+    let device = options.place.open()?;
+    let engine = Engine::load(&options.gguf, &options.engine, device, &|progress| reporter.report(progress))
         .map_err(|error| {
             reporter.clear();
-            Failure::of_loading(error, &options.engine.device)
+            Failure::of_loading(error, &options.place.device)
         })?;
     reporter.loaded(engine.kernels());
     for warning in engine.warnings() {

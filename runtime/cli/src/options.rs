@@ -3,11 +3,13 @@
 use std::{
     hash::{BuildHasher, RandomState},
     path::PathBuf,
+    sync::Arc,
 };
 
 use clap::CommandFactory;
 use phobos_artifact::DType;
-use phobos_engine::{EngineOptions, GenerateParams, SamplingParams};
+use phobos_device::Device;
+use phobos_engine::{EngineError, EngineOptions, GenerateParams, SamplingParams};
 use phobos_models::{Activations, Settings};
 
 use crate::{
@@ -38,12 +40,31 @@ impl Environment for Process {
     }
 }
 
+/// Where a model runs.
+#[derive(Debug)]
+pub struct Place {
+    /// The device's name.
+    pub device: String,
+    /// Threads of the host device; `None` takes what the machine has.
+    pub threads: Option<usize>,
+}
+
+impl Place {
+    /// Opens the device.
+    pub fn open(&self) -> Result<Arc<dyn Device>, Failure> {
+        let options = phobos_devices::OpenOptions { threads: self.threads };
+        Ok(phobos_devices::open(&self.device, &options).map_err(EngineError::from)?)
+    }
+}
+
 /// What `phobos-cli` runs a model with.
 #[derive(Debug)]
 pub struct CliOptions {
     /// The model file.
     pub gguf: PathBuf,
-    /// How the model runs.
+    /// Where the model runs.
+    pub place: Place,
+    /// How it runs.
     pub engine: EngineOptions,
     /// How it answers.
     pub generate: GenerateParams,
@@ -62,7 +83,9 @@ pub struct CliOptions {
 pub struct BenchOptions {
     /// The model file.
     pub gguf: PathBuf,
-    /// How the model runs.
+    /// Where the model runs.
+    pub place: Place,
+    /// How it runs.
     pub engine: EngineOptions,
     /// Tokens of the prompt.
     pub prompt_tokens: usize,
@@ -93,7 +116,7 @@ impl CliOptions {
                 return Err(Failure::usage(problem));
             }
         };
-        let (gguf, engine) = model(args.model, environment)?;
+        let (gguf, place, engine) = model(args.model, environment)?;
         let sampling = sampling(&args.sampling, environment)?;
         let max_tokens = match args.num {
             Some(Count::Most(most)) => Some(most),
@@ -101,7 +124,7 @@ impl CliOptions {
         };
         let generate = GenerateParams { sampling, max_tokens };
         let (raw, lines, drop_oldest) = (args.raw, args.lines, args.drop_oldest);
-        Ok(CliOptions { gguf, engine, generate, prompt, lines, drop_oldest, raw })
+        Ok(CliOptions { gguf, place, engine, generate, prompt, lines, drop_oldest, raw })
     }
 }
 
@@ -116,7 +139,7 @@ fn similar_command(word: &str) -> Option<String> {
 impl BenchOptions {
     /// Resolves the flags of `phobos-bench`.
     pub fn resolve(args: BenchArgs, environment: &dyn Environment) -> Result<BenchOptions, Failure> {
-        let (gguf, mut engine) = model(args.model, environment)?;
+        let (gguf, place, mut engine) = model(args.model, environment)?;
         let tokens = |flag: &str, value: u64| match usize::try_from(value) {
             Ok(tokens) if tokens <= MAX_BENCH_TOKENS => Ok(tokens),
             _ => Err(Failure::usage(format!("{flag} {value}: expected at most {MAX_BENCH_TOKENS}"))),
@@ -133,14 +156,14 @@ impl BenchOptions {
         // A compiler beside it would be measured too.
         engine.upgrade = false;
         let (repeat, json) = (args.repeat, args.json);
-        Ok(BenchOptions { gguf, engine, prompt_tokens, gen_tokens, depth, repeat, json })
+        Ok(BenchOptions { gguf, place, engine, prompt_tokens, gen_tokens, depth, repeat, json })
     }
 }
 
 const MAX_BENCH_TOKENS: usize = 1 << 20;
 
 /// The file and how the model runs.
-fn model(args: ModelArgs, environment: &dyn Environment) -> Result<(PathBuf, EngineOptions), Failure> {
+fn model(args: ModelArgs, environment: &dyn Environment) -> Result<(PathBuf, Place, EngineOptions), Failure> {
     let gguf = args.gguf.ok_or_else(|| Failure::usage("--gguf FILE is missing"))?;
     let device = args.device.or_else(|| environment.variable("PHOBOS_DEVICE"));
     let activations = match args.act {
@@ -151,14 +174,16 @@ fn model(args: ModelArgs, environment: &dyn Environment) -> Result<(PathBuf, Eng
         KvArg::F16 => DType::F16,
         KvArg::F32 => DType::F32,
     };
-    let engine = EngineOptions {
+    let place = Place {
         device: device.unwrap_or_else(|| "host".to_owned()),
         threads: args.threads.map(|threads| threads as usize),
+    };
+    let engine = EngineOptions {
         mmap: !args.no_mmap,
         upgrade: true,
         settings: Settings { context: args.ctx, kv, activations, ..Settings::default() },
     };
-    Ok((gguf, engine))
+    Ok((gguf, place, engine))
 }
 
 fn sampling(args: &SamplingArgs, environment: &dyn Environment) -> Result<SamplingParams, Failure> {
@@ -220,8 +245,8 @@ mod tests {
         let options = cli("--gguf m.gguf hello", &Fixed(None)).unwrap();
         assert_eq!(options.gguf, PathBuf::from("m.gguf"));
         assert_eq!(options.prompt.as_deref(), Some("hello"));
-        assert_eq!(options.engine.device, "host");
-        assert_eq!(options.engine.threads, None);
+        assert_eq!(options.place.device, "host");
+        assert_eq!(options.place.threads, None);
         assert!(options.engine.mmap && !options.raw);
         assert_eq!(options.engine.settings, Settings::default());
         assert_eq!(options.generate.sampling, SamplingParams { seed: 42, ..SamplingParams::default() });
@@ -245,8 +270,8 @@ mod tests {
         };
         assert_eq!(options.generate.sampling, sampling);
         assert_eq!(options.generate.max_tokens, Some(5));
-        assert_eq!((options.raw, options.engine.threads), (true, Some(3)));
-        assert_eq!(options.engine.device, "emulator:sm_86");
+        assert_eq!((options.raw, options.place.threads), (true, Some(3)));
+        assert_eq!(options.place.device, "emulator:sm_86");
         assert!(!options.engine.mmap);
         let settings = Settings {
             context: Some(128),
@@ -260,7 +285,7 @@ mod tests {
     #[test]
     fn the_flag_wins_over_the_environment_and_that_over_the_default() {
         let environment = Fixed(Some("emulator:sm_75"));
-        let device = |line: &str| cli(line, &environment).unwrap().engine.device;
+        let device = |line: &str| cli(line, &environment).unwrap().place.device;
         assert_eq!(device("--gguf m x"), "emulator:sm_75");
         assert_eq!(device("--gguf m --device host x"), "host");
     }

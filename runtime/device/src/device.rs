@@ -30,7 +30,7 @@ pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 /// A launch may still be running when it returns; [`Device::read`] waits for
 /// what it depends on, and [`Device::synchronize`] for everything.
 pub trait Device: Send + Sync {
-    /// The name, as [`crate::open()`] takes it: `host`, `emulator:sm_86`.
+    /// The name, as people type it: `host`, `emulator:sm_86`.
     fn name(&self) -> &str;
 
     /// The chips whose artifacts it loads, the best first.

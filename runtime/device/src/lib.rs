@@ -6,7 +6,6 @@
 //!   the kernel's metadata; the outcome, a [`CheckedLaunch`], is all that a device sees,
 //!   so every device enforces the same rules. A [`Recording`] repeats some without checking again.
 //! - [`host::HostDevice`] runs native code on a thread pool.
-//! - [`open()`] finds a device by the name that people type.
 //! - `conformance` (feature `conformance`) is the suite that every device must pass.
 
 mod buffer;
@@ -17,7 +16,6 @@ mod error;
 pub mod host;
 mod kernel;
 mod launch;
-mod open;
 mod plain;
 mod recording;
 mod scalar;
@@ -31,7 +29,6 @@ pub use error::{DeviceError, LaunchError, LaunchFault};
 pub use host::HostDevice;
 pub use kernel::Kernel;
 pub use launch::{CheckedLaunch, Launch, OwnedLaunch};
-pub use open::{OpenOptions, open};
 pub use plain::{Plain, as_bytes, as_bytes_mut};
 pub use recording::Recording;
 pub use scalar::Scalar;

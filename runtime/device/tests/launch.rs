@@ -503,7 +503,7 @@ fn tensors_check_their_bounds() {
     assert_eq!(Tensor::of(&group, q4_1, [1, 32]).unwrap().bytes().unwrap(), 320);
     assert!(matches!(
         Tensor::of(&buffer, q4_1, [1, 32]),
-        Err(DeviceError::OutOfBounds { bytes: 320, len: 20, .. })
+        Err(DeviceError::DeviceLayout { bytes: 320, len: 20, .. })
     ));
     assert!(matches!(Tensor::of(&buffer, q4_1, [1, 31]), Err(DeviceError::Shape { block: 32, .. })));
     assert!(matches!(

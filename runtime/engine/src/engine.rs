@@ -19,10 +19,6 @@ use crate::{
 /// How a model runs.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// The device, as [`phobos_device::open`] takes it.
-    pub device: String,
-    /// Threads of the host device; `None` takes what the machine has.
-    pub threads: Option<usize>,
     /// Map the file instead of reading it.
     pub mmap: bool,
     /// Compile beside the run what the kernel cache has stand-ins for.
@@ -33,13 +29,7 @@ pub struct EngineOptions {
 
 impl Default for EngineOptions {
     fn default() -> EngineOptions {
-        EngineOptions {
-            device: "host".to_owned(),
-            threads: None,
-            mmap: true,
-            upgrade: true,
-            settings: Settings::default(),
-        }
+        EngineOptions { mmap: true, upgrade: true, settings: Settings::default() }
     }
 }
 
@@ -88,18 +78,8 @@ pub struct Engine {
     _upgrade: Option<Upgrade>,
 }
 
-/// A device by name. The emulator is its own crate, which `phobos_device::open` does not
-/// know.
-fn open_device(name: &str, threads: Option<usize>) -> Result<Arc<dyn Device>, DeviceError> {
-    if name.starts_with("emulator:") {
-        let options = phobos_emulator::Options::default();
-        return Ok(Arc::new(phobos_emulator::EmulatorDevice::named(name, options)?));
-    }
-    phobos_device::open(name, &phobos_device::OpenOptions { threads })
-}
-
 impl Engine {
-    /// Loads the model at `path` on the device of `options`. Kernels come from the kernel
+    /// Loads the model at `path` on `device`. Kernels come from the kernel
     /// cache, and from `phobos-compile` workers where it lacks them; `progress` is called
     /// once there is one to compile, and as weights are copied, on any thread. Where the environment asks for a
     /// manifest, the requests are recorded, and those of the other weight formats. Kernels of
@@ -111,9 +91,9 @@ impl Engine {
     pub fn load(
         path: &Path,
         options: &EngineOptions,
+        device: Arc<dyn Device>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Engine, EngineError> {
-        let device = open_device(&options.device, options.threads)?;
         let meter = Meter::new(progress);
         let pool = WorkerPool::new(WorkerOptions::default());
         let source = CachedSource::from_environment(Metered { source: pool, meter: &meter });

@@ -1,8 +1,11 @@
-//! Devices by name.
+//! Devices by name: the one place that knows every kind. Programs open a device here and
+//! hand it on; what runs on one knows the trait alone.
 
 use std::sync::Arc;
 
-use crate::{device::Device, error::DeviceError, host::HostDevice};
+use phobos_artifact::Chip;
+use phobos_device::{Device, DeviceError, HostDevice};
+use phobos_emulator::EmulatorDevice;
 
 /// How to open a device.
 #[derive(Clone, Debug, Default)]
@@ -12,7 +15,7 @@ pub struct OpenOptions {
     pub threads: Option<usize>,
 }
 
-/// Opens `host`, `emulator:sm_XX` or `cuda[:N]`. Only `host` is built so far.
+/// Opens `host`, `emulator:sm_XX` or `cuda[:N]`. There is no CUDA device yet.
 pub fn open(name: &str, options: &OpenOptions) -> Result<Arc<dyn Device>, DeviceError> {
     let (family, rest) = match name.split_once(':') {
         Some((family, rest)) => (family, Some(rest)),
@@ -21,7 +24,9 @@ pub fn open(name: &str, options: &OpenOptions) -> Result<Arc<dyn Device>, Device
     let not_built = |reason| Err(DeviceError::NotBuilt { device: name.to_owned(), reason });
     match (family, rest) {
         ("host", None) => Ok(Arc::new(HostDevice::new(options.threads)?)),
-        ("emulator", Some(chip)) if is_gpu(chip) => not_built("this program has no PTX emulator"),
+        ("emulator", Some(chip)) if is_gpu(chip) => {
+            Ok(Arc::new(EmulatorDevice::named(name, Default::default())?))
+        }
         ("cuda", None) => not_built("this program has no CUDA device"),
         ("cuda", Some(number)) if number.parse::<u32>().is_ok() => {
             not_built("this program has no CUDA device")
@@ -31,7 +36,7 @@ pub fn open(name: &str, options: &OpenOptions) -> Result<Arc<dyn Device>, Device
 }
 
 fn is_gpu(chip: &str) -> bool {
-    chip.parse::<phobos_artifact::Chip>().is_ok_and(|chip| !chip.is_host())
+    chip.parse::<Chip>().is_ok_and(|chip| !chip.is_host())
 }
 
 #[cfg(test)]
@@ -52,10 +57,7 @@ mod tests {
             message("cuda:1"),
             "device `cuda:1`: not built yet: this program has no CUDA device; use `host`"
         );
-        assert_eq!(
-            message("emulator:sm_86"),
-            "device `emulator:sm_86`: not built yet: this program has no PTX emulator; use `host`"
-        );
+        assert_eq!(message("emulator:sm_86"), "emulator:sm_86");
         for unknown in ["", "gpu", "host:1", "emulator", "emulator:host", "emulator:sm_1", "cuda:x", "cuda:"]
         {
             assert!(message(unknown).starts_with(&format!("unknown device `{unknown}`")), "{unknown}");
