@@ -153,7 +153,7 @@ fn attention_facts() {
     assert_eq!(grid(&kernel), ["ceil(N / TILE_Q)", "H", "1"]);
     assert_eq!(kernel.required_dims.keys().collect::<Vec<_>>(), ["D"]);
     let names: Vec<&str> = kernel.scalars.iter().map(|scalar| scalar.name.as_str()).collect();
-    assert_eq!(names, ["pos", "window", "scale"]);
+    assert_eq!(names, ["window", "scale"]);
     // A head is whole blocks.
     let blocks = checked("models/kernels/attention.ph", "attention", &[("T", "f16"), ("B", "q8_1")]);
     assert!(blocks.contracts.contains(&Contract::Multiple { dim: "D".into(), of: 32 }));

@@ -70,10 +70,9 @@ fn greedy_answers_are_the_reference_whatever_the_chunk() {
         let mut session = engine.session().unwrap();
         let (ids, text, finish, stats) = run(&engine, &mut session, &PROMPT, &greedy(Some(8)));
         assert_eq!((ids.as_slice(), finish), (GREEDY.as_slice(), Finish::MaxTokens), "chunk {chunk}");
-        assert_eq!(
-            text.as_bytes(),
-            String::from_utf8_lossy(&engine.tokenizer().decode(&ids, true)).as_bytes()
-        );
+        // The last token begins a character that the answer does not finish: it is left out.
+        let bytes = engine.tokenizer().decode(&ids, true);
+        assert_eq!(format!("{text}\u{fffd}"), String::from_utf8_lossy(&bytes), "chunk {chunk}");
         assert_eq!((stats.prompt_tokens, stats.answer_tokens, stats.decoded_tokens), (12, 8, 7));
         // The last token of the answer has not been read.
         assert_eq!(session.tokens(), [&PROMPT[..], &GREEDY[..7]].concat());
