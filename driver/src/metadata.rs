@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use phobos_artifact::{
-    ArgKind, Argument, CompileRequest, Contract, Extent, GridExpr, IndexBits, Metadata,
-    fingerprint::Fingerprint,
+    ArgKind, Argument, CompileRequest, Contract, DimRange, Extent, GridExpr, IndexBits, Metadata,
 };
 use phobos_lang::typed::{Dim, Kernel};
 
@@ -31,7 +30,7 @@ pub fn for_host(
     Metadata {
         kernel: kernel.name.clone(),
         chip: request.chip,
-        fingerprint: Fingerprint::current().long(),
+        fingerprint: phobos_worker::fingerprint::current().long(),
         arguments: arguments(kernel, dims),
         grid: kernel.grid.clone().map(|axis: GridExpr| axis.bind(params)),
         threads: 1,
@@ -40,7 +39,7 @@ pub fn for_host(
         index_bits: IndexBits::B64,
         params: params.clone(),
         bound_dims,
-        contracts: contracts(kernel, &values),
+        contracts: contracts(kernel, &values, &request.ranges),
         remarks,
     }
 }
@@ -69,15 +68,27 @@ fn arguments(kernel: &Kernel, dims: &[String]) -> Vec<Argument> {
     tensors.chain(scalars).chain(dims).collect()
 }
 
-/// The kernel's contracts, less those that the bound values already meet.
-fn contracts(kernel: &Kernel, values: &BTreeMap<String, u64>) -> Vec<Contract> {
+/// The kernel's contracts, less those that the bound values already meet, and the ranges
+/// that it was compiled for.
+fn contracts(
+    kernel: &Kernel,
+    values: &BTreeMap<String, u64>,
+    ranges: &BTreeMap<String, DimRange>,
+) -> Vec<Contract> {
+    let ranged = ranges.iter().flat_map(|(dim, range)| {
+        let least = Some(range.least()).filter(|least| *least > 1);
+        let least = least.map(|limit| Contract::AtLeast { dim: dim.clone(), limit });
+        let most = range.most().map(|limit| Contract::AtMost { dim: dim.clone(), limit });
+        least.into_iter().chain(most)
+    });
     kernel
         .contracts
         .iter()
         .filter(|contract| match contract {
             Contract::Multiple { dim, of } => values.get(dim).is_none_or(|value| value % of != 0),
-            Contract::AtMost { .. } | Contract::TensorElements { .. } => true,
+            Contract::AtLeast { .. } | Contract::AtMost { .. } | Contract::TensorElements { .. } => true,
         })
         .cloned()
+        .chain(ranged)
         .collect()
 }

@@ -5,10 +5,8 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use phobos_artifact::{
-    Artifact, CompileRequest,
-    frame::{CompileFailure, FailureKind, FrameError, Hello, serve},
-};
+use phobos_artifact::{Artifact, CompileRequest};
+use phobos_worker::frame::{CompileFailure, FailureKind, FrameError, Hello, serve};
 
 /// Answers requests until stdin ends.
 pub fn run() -> Result<(), FrameError> {

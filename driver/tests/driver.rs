@@ -13,10 +13,8 @@ use std::{
 };
 
 use object::{Object, ObjectSymbol};
-use phobos_artifact::{
-    Chip, CompileError, CompileOptions, CompileRequest, Element, Fingerprint, HostLevel, ImageKind,
-    KernelSource, WorkerOptions, WorkerPool,
-};
+use phobos_artifact::{Chip, CompileOptions, CompileRequest, Element, HostLevel, ImageKind};
+use phobos_worker::{CompileError, KernelSource, WorkerOptions, WorkerPool};
 
 const LEVELS: [HostLevel; 4] = [HostLevel::V2, HostLevel::V3, HostLevel::V4, HostLevel::V4Vnni];
 const FORMATS: [&str; 6] = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1"];
@@ -40,6 +38,7 @@ fn request(source: &str, kernel: &str, level: HostLevel) -> CompileRequest {
         kernel: kernel.into(),
         elements: BTreeMap::new(),
         dims: BTreeMap::new(),
+        ranges: BTreeMap::new(),
         params: BTreeMap::new(),
         options: CompileOptions::default(),
         chip: Chip::Host(level),
@@ -170,6 +169,7 @@ fn model_requests(level: HostLevel) -> Vec<CompileRequest> {
         });
         all.push(CompileRequest {
             elements: elements.collect(),
+            ranges: BTreeMap::new(),
             params: named(true),
             dims: named(false),
             ..request(source, kernel, level)
@@ -227,7 +227,7 @@ fn the_kernels_of_the_models_compile_for_every_level() {
         let results = pool.compile_all(&requests, &|_, _| {});
         for (request, result) in requests.iter().zip(results) {
             let artifact = result.unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(artifact.metadata.fingerprint, Fingerprint::current().long());
+            assert_eq!(artifact.metadata.fingerprint, phobos_worker::fingerprint::current().long());
             let [image] = &artifact.images[..] else { panic!("{}: images", request.label()) };
             assert_eq!(image.kind, ImageKind::SharedObject);
             let file = object::File::parse(&image.bytes[..]).unwrap();
@@ -287,7 +287,7 @@ fn an_object_links_and_holds_only_the_entry() {
 fn the_version_names_the_fingerprint() {
     let output = run(Path::new("."), &["--version"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    let fingerprint = Fingerprint::current().long();
+    let fingerprint = phobos_worker::fingerprint::current().long();
     assert!(text.starts_with("phobos-compile ") && text.contains(&fingerprint[..16]), "{text} {fingerprint}");
 }
 

@@ -23,6 +23,7 @@ fn check<T: Plain + PartialEq + std::fmt::Debug>(
             kernel: "k".into(),
             elements: BTreeMap::new(),
             dims: BTreeMap::new(),
+            ranges: BTreeMap::new(),
             params: BTreeMap::new(),
             options: CompileOptions::default(),
             chip: Chip::Host(level),

@@ -16,15 +16,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use phobos_artifact::{
-    Artifact, Chip, CompileError, CompileOptions, CompileRequest, Fingerprint, HostLevel, KernelSource,
-};
+use phobos_artifact::{Artifact, Chip, CompileOptions, CompileRequest, HostLevel};
 use phobos_kernel_cache::{
     CacheOptions, CachedSource, EntryId, Manifest, Store,
     entry::{Header, encode},
     fs::RealFileSystem,
     warning,
 };
+use phobos_worker::{CompileError, KernelSource};
 
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -61,7 +60,7 @@ fn store(root: &Path) -> Store {
 fn present(cache: &Path, requests: Vec<CompileRequest>) -> Vec<CompileRequest> {
     let store = store(cache);
     let is_there = |request: &CompileRequest| {
-        store.get(&EntryId::new(request, &Fingerprint::current())).unwrap().is_some()
+        store.get(&EntryId::new(request, &phobos_worker::fingerprint::current())).unwrap().is_some()
     };
     requests.into_iter().filter(is_there).collect()
 }
@@ -105,7 +104,7 @@ fn lookup(cache: &Path, manifest: &str, chip: Chip) {
     let start = Instant::now();
     for _ in 0..200 {
         for request in &requests {
-            std::hint::black_box(request.key(&Fingerprint::current()));
+            std::hint::black_box(request.key(&phobos_worker::fingerprint::current()));
         }
     }
     println!("key {:.1}", start.elapsed().as_secs_f64() * 1e6 / 200.0 / requests.len() as f64);
@@ -114,7 +113,7 @@ fn lookup(cache: &Path, manifest: &str, chip: Chip) {
 fn fill(cache: &Path, from: &Path, manifest: &str, count: usize) {
     let from = store(from);
     let chips: Vec<Chip> = HostLevel::BEST_FIRST.map(Chip::Host).to_vec();
-    let fingerprint = Fingerprint::current();
+    let fingerprint = phobos_worker::fingerprint::current();
     let templates: Vec<(CompileRequest, Artifact)> = chips
         .iter()
         .flat_map(|chip| requests(manifest, *chip))
@@ -144,6 +143,7 @@ fn gemm(manifest: &str, source: &str, tiles: &str) {
             kernel: "gemm".into(),
             elements: BTreeMap::new(),
             dims: BTreeMap::new(),
+            ranges: BTreeMap::new(),
             params,
             options: CompileOptions::default(),
             chip: Chip::Host(HostLevel::V2),

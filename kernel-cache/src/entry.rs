@@ -184,6 +184,7 @@ pub(crate) mod tests {
             kernel: kernel.into(),
             elements: BTreeMap::new(),
             dims: BTreeMap::new(),
+            ranges: BTreeMap::new(),
             params: BTreeMap::new(),
             options: CompileOptions::default(),
             chip: Chip::Sm(86),

@@ -1,6 +1,6 @@
 //! The kernel cache: compile once, ever.
 //!
-//! [`CachedSource`] stands in front of any [`KernelSource`](phobos_artifact::KernelSource)
+//! [`CachedSource`] stands in front of any [`KernelSource`](phobos_worker::KernelSource)
 //! and is one too. It looks for an artifact on disk under the digest of the request
 //! and of the compiler, and compiles, once per key across threads and processes, what
 //! is not there.

@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use phobos_artifact::{Chip, CompileOptions, CompileRequest, Element, RequestKey};
+use phobos_artifact::{Chip, CompileOptions, CompileRequest, DimRange, Element, RequestKey};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -35,6 +35,9 @@ pub struct Recipe {
     pub elements: BTreeMap<String, Element>,
     /// See [`CompileRequest::dims`].
     pub dims: BTreeMap<String, u64>,
+    /// See [`CompileRequest::ranges`].
+    #[serde(default)]
+    pub ranges: BTreeMap<String, DimRange>,
     /// See [`CompileRequest::params`].
     pub params: BTreeMap<String, u64>,
     /// See [`CompileRequest::options`].
@@ -46,14 +49,15 @@ pub struct Recipe {
 impl Recipe {
     /// `request` without its chip.
     pub fn new(request: &CompileRequest) -> Recipe {
-        let CompileRequest { source, kernel, elements, dims, params, options, chip: _ } = request.clone();
-        Recipe { version: RECIPE_VERSION, kernel, elements, dims, params, options, source }
+        let CompileRequest { source, kernel, elements, dims, ranges, params, options, chip: _ } =
+            request.clone();
+        Recipe { version: RECIPE_VERSION, kernel, elements, dims, ranges, params, options, source }
     }
 
     /// The request for `chip`.
     pub fn request(&self, chip: Chip) -> CompileRequest {
-        let Recipe { version: _, kernel, elements, dims, params, options, source } = self.clone();
-        CompileRequest { source, kernel, elements, dims, params, options, chip }
+        let Recipe { version: _, kernel, elements, dims, ranges, params, options, source } = self.clone();
+        CompileRequest { source, kernel, elements, dims, ranges, params, options, chip }
     }
 }
 
@@ -163,6 +167,7 @@ mod tests {
         full.elements.insert("F".into(), "q4_1".parse().unwrap());
         full.dims.insert("D".into(), 64);
         full.params.insert("TILE".into(), 32);
+        full.ranges.insert("M".into(), "2..31".parse().unwrap());
         full.options.no_tune = true;
         let other_chip = CompileRequest { chip: Chip::Sm(120), ..full.clone() };
         for request in [&full, &other_chip, &request("a"), &full] {

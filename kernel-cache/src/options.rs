@@ -48,7 +48,7 @@ impl CacheOptions {
             max_bytes: None,
             lower_host_levels: true,
             lock_patience: Duration::from_secs(600),
-            fingerprint: Fingerprint::current(),
+            fingerprint: phobos_worker::fingerprint::current(),
         }
     }
 

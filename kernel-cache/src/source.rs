@@ -8,7 +8,8 @@ use std::{
     },
 };
 
-use phobos_artifact::{Artifact, Chip, CompileError, CompileRequest, HostLevel, KernelSource, RequestKey};
+use phobos_artifact::{Artifact, Chip, CompileRequest, HostLevel, RequestKey};
+use phobos_worker::{CompileError, KernelSource};
 
 use crate::{
     entry::Header,

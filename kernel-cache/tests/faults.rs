@@ -15,7 +15,7 @@ use std::{
 };
 
 use common::{FakeSource, Warnings, get_all, requests, strays};
-use phobos_artifact::{CompileRequest, Fingerprint};
+use phobos_artifact::CompileRequest;
 use phobos_kernel_cache::{
     CacheOptions, CachedSource, EntryId, Store,
     entry::Header,
@@ -135,7 +135,7 @@ impl LockFile for Faulty<dyn LockFile> {
 /// and none for the fourth request.
 fn prepare(root: &Path, requests: &[CompileRequest]) {
     let store = Store::new(Arc::new(FaultyFileSystem(Plan::none())), root);
-    let fingerprint = Fingerprint::current();
+    let fingerprint = phobos_worker::fingerprint::current();
     let path = |i: usize| store.path(&EntryId::new(&requests[i], &fingerprint));
     for request in &requests[..2] {
         let id = EntryId::new(request, &fingerprint);
@@ -203,7 +203,7 @@ fn scenario(fail_at: u64, for_ever: bool, code: i32, max_bytes: u64) -> bool {
 }
 
 fn first_key(requests: &[CompileRequest]) -> String {
-    requests[0].key(&Fingerprint::current()).to_string()[..16].to_owned()
+    requests[0].key(&phobos_worker::fingerprint::current()).to_string()[..16].to_owned()
 }
 
 fn every_operation_fails(code: i32, for_ever: bool, max_bytes: u64) {

@@ -14,10 +14,10 @@ use std::{
 };
 
 use common::{FakeSource, cache, child as spawn_child, files, get_all, requests, role, strays, wait_until};
-use phobos_artifact::{Fingerprint, KernelSource};
 use phobos_kernel_cache::{
     CacheOptions, EntryId, Store, entry::Header, evict::sweep_locks, fs::RealFileSystem,
 };
+use phobos_worker::KernelSource;
 
 /// What the processes that the tests start do; nothing in the process of the tests.
 #[test]
@@ -122,7 +122,7 @@ fn churn(folder: &Path) {
         cache(FakeSource { large: true, ..FakeSource::default() }, CacheOptions::in_directory(folder));
     loop {
         for request in requests(6) {
-            store.remove(&EntryId::new(&request, &Fingerprint::current())).unwrap();
+            store.remove(&EntryId::new(&request, &phobos_worker::fingerprint::current())).unwrap();
             cache.get(&request).unwrap();
         }
     }
@@ -146,7 +146,7 @@ fn killed_writers_leave_whole_entries_or_none() {
         writer.kill().unwrap();
         writer.wait().unwrap();
         for request in &requests {
-            match store.get(&EntryId::new(request, &Fingerprint::current())).unwrap() {
+            match store.get(&EntryId::new(request, &phobos_worker::fingerprint::current())).unwrap() {
                 Some(artifact) => {
                     assert_eq!(artifact, common::large_artifact(request, b'x'));
                     whole += 1;
@@ -179,8 +179,8 @@ fn killed_writers_leave_whole_entries_or_none() {
 fn replace(folder: &Path, number: usize) {
     let store = real(folder);
     let request = &requests(1)[0];
-    let id = EntryId::new(request, &Fingerprint::current());
-    let header = Header::new(request, &Fingerprint::current());
+    let id = EntryId::new(request, &phobos_worker::fingerprint::current());
+    let header = Header::new(request, &phobos_worker::fingerprint::current());
     let artifact = common::large_artifact(request, b'a' + number as u8);
     loop {
         store.put(&id, &header, &artifact).unwrap();
@@ -192,7 +192,7 @@ fn a_reader_beside_two_writers_never_sees_a_mix() {
     let folder = tempfile::tempdir().unwrap();
     let store = real(folder.path());
     let request = &requests(1)[0];
-    let id = EntryId::new(request, &Fingerprint::current());
+    let id = EntryId::new(request, &phobos_worker::fingerprint::current());
     let variants = [b'a', b'b'].map(|fill| common::large_artifact(request, fill));
     let mut writers: Vec<Child> = (0..2)
         .map(|number| {

@@ -14,10 +14,9 @@ use std::{
 };
 
 use common::{FakeSource, cache, child as spawn_child, get_all, request, requests, role, strays};
-use phobos_artifact::{
-    Artifact, Chip, CompileError, CompileRequest, Element, Fingerprint, HostLevel, IndexBits, KernelSource,
-};
+use phobos_artifact::{Artifact, Chip, CompileRequest, Element, Fingerprint, HostLevel, IndexBits};
 use phobos_kernel_cache::{CacheOptions, EntryId, Store, evict, fs::RealFileSystem};
+use phobos_worker::{CompileError, KernelSource};
 
 /// What the processes that the tests start do; nothing in the process of the tests.
 #[test]
@@ -41,7 +40,7 @@ fn child() {
 
 fn entry_path(root: &Path, request: &CompileRequest) -> PathBuf {
     let store = Store::new(Arc::new(RealFileSystem), root);
-    store.path(&EntryId::new(request, &Fingerprint::current()))
+    store.path(&EntryId::new(request, &phobos_worker::fingerprint::current()))
 }
 
 #[test]
@@ -198,7 +197,7 @@ fn k4_a_read_only_directory_is_read_and_costs_a_warning() {
 fn k6_strays_stop_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let requests = requests(2);
-    let key = requests[0].key(&Fingerprint::current()).to_string();
+    let key = requests[0].key(&phobos_worker::fingerprint::current()).to_string();
     let chip = folder.path().join("sm_86");
     let locks = folder.path().join(".locks");
     fs::create_dir_all(&chip).unwrap();

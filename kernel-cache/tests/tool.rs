@@ -12,11 +12,9 @@ use std::{
 };
 
 use common::{FakeSource, artifact, cache, files, get_all, request, role};
-use phobos_artifact::{
-    Chip, CompileRequest, Fingerprint, HostLevel, ImageKind,
-    frame::{CompileFailure, FailureKind, Hello, serve},
-};
+use phobos_artifact::{Chip, CompileRequest, Fingerprint, HostLevel, ImageKind};
 use phobos_kernel_cache::{CacheOptions, EntryId, Manifest, Store, fs::RealFileSystem};
+use phobos_worker::frame::{CompileFailure, FailureKind, Hello, serve};
 
 /// The fake compiler; nothing in the process of the tests. The test harness prints to
 /// stdout, so the script that starts it gives it the pipe as file 3.
@@ -118,7 +116,7 @@ fn fails(code: i32, output: Output) -> (String, String) {
 }
 
 fn id(request: &CompileRequest) -> EntryId {
-    EntryId::new(request, &Fingerprint::current())
+    EntryId::new(request, &phobos_worker::fingerprint::current())
 }
 
 #[test]
@@ -344,7 +342,7 @@ fn a_directory_that_cannot_be_used_is_an_error_of_the_tool() {
 fn version_help_and_completions() {
     let place = Place::new();
     let said = succeeds(place.tool(&["--version"]));
-    assert_eq!(said.trim(), phobos_artifact::fingerprint::version_line("phobos-cache"));
+    assert_eq!(said.trim(), phobos_worker::fingerprint::version_line("phobos-cache"));
     for arguments in [&["--help"][..], &["warm", "--help"], &["list", "--help"], &["clear", "--help"]] {
         assert!(succeeds(place.tool(arguments)).contains("Examples:"), "{arguments:?}");
     }

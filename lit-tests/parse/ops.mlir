@@ -49,6 +49,8 @@ phobos.kernel @tiles(%s: f32, %W: !phobos.tensor<[N, 64], !phobos.block<q4_1>>, 
   %n = phobos.iota 1 : tensor<4x8xi32>
   // CHECK: phobos.broadcast %[[A]] : tensor<4x1xf32> -> tensor<2x4x8xf32>
   %b = phobos.broadcast %a : tensor<4x1xf32> -> tensor<2x4x8xf32>
+  // CHECK: phobos.reshape %[[A]] {points = array<i64: 1>} : tensor<4x1xf32> -> tensor<4xf32>
+  %point = phobos.reshape %a {points = array<i64: 1>} : tensor<4x1xf32> -> tensor<4xf32>
   // CHECK: phobos.reshape %[[A]] : tensor<4x1xf32> -> tensor<4xf32>
   %r = phobos.reshape %a : tensor<4x1xf32> -> tensor<4xf32>
   // CHECK: phobos.transpose %[[D]] : tensor<4x8xf32> -> tensor<8x4xf32>

@@ -64,7 +64,28 @@ phobos.kernel @stored(%X: !phobos.tensor<[64], f32>, %Q: !phobos.tensor<[64], !p
 // CHECK: llvm.intr.masked.store
 // CHECK: llvm.intr.rint
 // CHECK: llvm.return
-phobos.kernel @cut(%X: !phobos.tensor<[N], f32>, %Q: !phobos.tensor<[N], !phobos.block<q8_1>>) {
+phobos.kernel @cut(%X: !phobos.tensor<[M], f32>, %Q: !phobos.tensor<[N], !phobos.block<q8_1>>) {
+  %zero = arith.constant 0 : index
+  %m = phobos.dim "M"
+  %n = phobos.dim "N"
+  %both = arith.minsi %m, %n : index
+  %x = phobos.load %X[%zero] valid [%m] : !phobos.tensor<[M], f32> -> tensor<64xf32>
+  %q = phobos.quantize %x : tensor<64xf32> -> tensor<64x!phobos.block<q8_1>>
+  phobos.store %q, %Q[%zero] valid [%both] : tensor<64x!phobos.block<q8_1>>, !phobos.tensor<[N], !phobos.block<q8_1>>
+  phobos.return
+}
+
+// -----
+
+// A dim that blocks lie along is whole blocks at every launch: nothing is copied, and there is no
+// tail.
+// CHECK-LABEL: llvm.func @phobos_entry
+// CHECK-SAME: phobos.scratch_bytes = 0 : i64
+// CHECK-NOT: masked
+// CHECK: llvm.intr.rint
+// CHECK-NOT: masked
+// CHECK: llvm.return
+phobos.kernel @ragged(%X: !phobos.tensor<[N], f32>, %Q: !phobos.tensor<[N], !phobos.block<q8_1>>) {
   %zero = arith.constant 0 : index
   %n = phobos.dim "N"
   %x = phobos.load %X[%zero] valid [%n] : !phobos.tensor<[N], f32> -> tensor<64xf32>

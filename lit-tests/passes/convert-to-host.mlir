@@ -161,3 +161,13 @@ phobos.kernel @unknown(%c: i1) {
   cf.assert %c, "no"
   phobos.return
 }
+
+// -----
+
+phobos.kernel @first(%A: !phobos.tensor<[N], f32>) {
+  phobos.return
+}
+// expected-error@+1 {{a second kernel: its function would be `phobos_entry` too, so a module has one kernel here}}
+phobos.kernel @second(%A: !phobos.tensor<[N], f32>) {
+  phobos.return
+}

@@ -252,6 +252,43 @@ phobos.kernel @reshape(%A: !phobos.tensor<[M, N], f32>, %B: !phobos.tensor<[16],
 
 // -----
 
+// An axis of extent 1 that stays keeps its own: the last ones meet, and what goes counts for the
+// first axis.
+// CHECK-LABEL: @kept
+phobos.kernel @kept(%A: !phobos.tensor<[L, M, N], f32>, %B: !phobos.tensor<[2, 1], f32>) {
+  %i = phobos.program_id 0
+  %zero = arith.constant 0 : index
+  // CHECK: phobos.load %{{.*}} valid[%[[L:[a-z0-9]+]], %[[M:[a-z0-9]+]], %[[N:[a-z0-9]+]]]
+  %a = phobos.load %A[%i, %i, %i] : !phobos.tensor<[L, M, N], f32> -> tensor<1x2x1xf32>
+  // CHECK: %[[FIRST:.*]] = arith.muli %[[M]], %[[L]] : index
+  %r = phobos.reshape %a {points = array<i64: 0>} : tensor<1x2x1xf32> -> tensor<2x1xf32>
+  // CHECK: phobos.store %{{.*}} valid[%[[FIRST]], %[[N]]]
+  phobos.store %r, %B[%zero, %zero] : tensor<2x1xf32>, !phobos.tensor<[2, 1], f32>
+  phobos.return
+}
+
+// -----
+
+// Of axes of extent 1 alone, `points` says which goes.
+// CHECK-LABEL: @points
+phobos.kernel @points(%A: !phobos.tensor<[L, M, N], f32>, %B: !phobos.tensor<[1, 1], f32>) {
+  %i = phobos.program_id 0
+  %zero = arith.constant 0 : index
+  // CHECK: phobos.load %{{.*}} valid[%[[L:[a-z0-9]+]], %[[M:[a-z0-9]+]], %[[N:[a-z0-9]+]]]
+  %a = phobos.load %A[%i, %i, %i] : !phobos.tensor<[L, M, N], f32> -> tensor<1x1x1xf32>
+  // CHECK: %[[FIRST:.*]] = arith.muli %[[L]], %[[N]] : index
+  %r = phobos.reshape %a {points = array<i64: 2>} : tensor<1x1x1xf32> -> tensor<1x1xf32>
+  // CHECK: phobos.store %{{.*}} valid[%[[FIRST]], %[[M]]]
+  phobos.store %r, %B[%zero, %zero] : tensor<1x1xf32>, !phobos.tensor<[1, 1], f32>
+  // CHECK: %[[OTHER:.*]] = arith.muli %[[M]], %[[L]] : index
+  // CHECK: phobos.store %{{.*}} valid[%[[OTHER]], %[[N]]]
+  %s = phobos.reshape %a : tensor<1x1x1xf32> -> tensor<1x1xf32>
+  phobos.store %s, %B[%zero, %zero] : tensor<1x1xf32>, !phobos.tensor<[1, 1], f32>
+  phobos.return
+}
+
+// -----
+
 // A slice of a tile is valid as far as the tile is, and not before its start.
 // CHECK-LABEL: @extract
 phobos.kernel @extract(%A: !phobos.tensor<[N], f32>, %B: !phobos.tensor<[8], f32>, %k: i32) {

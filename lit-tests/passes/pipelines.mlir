@@ -20,6 +20,7 @@
 // HELP-DAG: --level=
 // HELP-DAG: --phobos-fuse
 // HELP-DAG: --phobos-mask
+// HELP-DAG: --phobos-simplify
 // HELP-DAG: --phobos-specialize
 // HELP-DAG: --bind=
 // HELP-DAG: --phobos-host-v2

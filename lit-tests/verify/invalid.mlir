@@ -309,6 +309,15 @@ phobos.kernel @k() {
 // -----
 
 phobos.kernel @k() {
+  %0 = phobos.undef : tensor<1x8xf32>
+  // expected-error@+1 {{'phobos.reshape' op axis 1 of 'tensor<1x8xf32>' is no point}}
+  %1 = phobos.reshape %0 {points = array<i64: 1>} : tensor<1x8xf32> -> tensor<8xf32>
+  phobos.return
+}
+
+// -----
+
+phobos.kernel @k() {
   %0 = phobos.undef : tensor<?x2xf32, #phobos.dims<["T", 2]>>
   // expected-error@+1 {{hold different numbers of elements}}
   %1 = phobos.reshape %0 : tensor<?x2xf32, #phobos.dims<["T", 2]>> -> tensor<2x?xf32, #phobos.dims<[2, "T"]>>

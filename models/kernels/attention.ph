@@ -1,24 +1,25 @@
 // Causal attention over the KV cache with an online softmax (Dao et al. 2022,
-// arXiv:2205.14135). Query row n stands at position pos + n; query head h reads
+// arXiv:2205.14135). Query row n stands at position Pos[n], the next row at the next; query head h reads
 // key/value head h / (H / G), whose keys and values each lie together. It sees the last `window` positions, its own among them
 // (Beltagy et al. 2020, arXiv:2004.05150); the greatest i32 stands for all.
-//   Q [N, H, D], K and V [G, S, D] -> O [N, E], where E is H D
-@autotune(TILE_Q in [1, 16, 32], TILE_S in [64])
+//   Q [N, H, D], K and V [G, S, D], Pos [N] -> O [N, E], where E is H D
+@autotune(TILE_Q in [1, 16, 32], TILE_S in [64] where TILE_Q <= TILE_S)
 @grid(ceil(N / TILE_Q), H)
 kernel attention[T: dtype, B: format](Q: tensor<f32>[N, H, D], K: tensor<T>[G, S, D], V: tensor<T>[G, S, D],
-                                      O: tensor<B>[N, E], pos: i32, window: i32, scale: f32) {
+                                      Pos: tensor<i32>[N], O: tensor<B>[N, E], window: i32, scale: f32) {
   let first = program_id(0) * TILE_Q
+  let last = min(first + TILE_Q, N) - 1
   let h = program_id(1)
   let g = h / (H / G)
   let q = Q[first :+ TILE_Q, h, :] * scale
-  let query = iota([TILE_Q, 1], 0) + (pos + first)
+  let query = reshape(Pos[first :+ TILE_Q], [TILE_Q, 1])
 
   var m: tile<f32>[TILE_Q, 1] = -inf
   var l: tile<f32>[TILE_Q, 1] = 0.0
   var acc: tile<f32>[TILE_Q, D] = 0.0
   // The first block holds a key that each row sees: the first row's earliest, and the
-  // other rows' within TILE_Q behind it, which is at most TILE_S.
-  for s in range(max(0, pos + first + 1 - window), pos + first + TILE_Q, TILE_S) {
+  // other rows' within TILE_Q behind it: hence the condition above.
+  for s in range(max(0, Pos[first] + 1 - window), Pos[last] + 1, TILE_S) {
     let scores = dot_t(q, f32(K[g, s :+ TILE_S, :]))
     let key = iota([1, TILE_S], 1) + s
     let masked = where(key <= query && key > query - window, scores, -inf)
@@ -32,15 +33,16 @@ kernel attention[T: dtype, B: format](Q: tensor<f32>[N, H, D], K: tensor<T>[G, S
   O[first :+ TILE_Q, h * D :+ D] = quantize(acc / l, B)
 }
 
-// One query row at position pos: the R query heads of a key/value head go over its cache
+// One query row at position Pos[0]: the R query heads of a key/value head go over its cache
 // together, so that it is read and widened once.
-//   Q [1, G, R, D], K and V [G, S, D] -> O [1, G, R, D]
+//   Q [1, G, R, D], K and V [G, S, D], Pos [1] -> O [1, G, R, D]
 @autotune(TILE_S in [64])
 @grid(G)
 kernel attention_one[T: dtype, B: format](Q: tensor<f32>[1, G, R, D], K: tensor<T>[G, S, D],
-                                          V: tensor<T>[G, S, D], O: tensor<B>[1, G, R, D],
-                                          pos: i32, window: i32, scale: f32) {
+                                          V: tensor<T>[G, S, D], Pos: tensor<i32>[1],
+                                          O: tensor<B>[1, G, R, D], window: i32, scale: f32) {
   let g = program_id(0)
+  let pos = Pos[0]
   let q = Q[0, g, :, :] * scale
 
   var m: tile<f32>[R, 1] = -inf
@@ -63,14 +65,15 @@ kernel attention_one[T: dtype, B: format](Q: tensor<f32>[1, G, R, D], K: tensor<
 // For long texts: one query row over one of C parts of the positions it sees, so that more
 // programs than key/value heads share the work (Dao et al. 2023, "Flash-Decoding"). O is
 // not yet divided by L; a part without positions has M = -inf.
-//   Q [1, G, R, D], K and V [G, S, D] -> O [C, G, R, D], M and L [C, G, R, 1]
+//   Q [1, G, R, D], K and V [G, S, D], Pos [1] -> O [C, G, R, D], M and L [C, G, R, 1]
 @autotune(TILE_S in [64])
 @grid(C, G)
 kernel attention_part[T: dtype](Q: tensor<f32>[1, G, R, D], K: tensor<T>[G, S, D], V: tensor<T>[G, S, D],
-                                O: tensor<f32>[C, G, R, D], M: tensor<f32>[C, G, R, 1],
-                                L: tensor<f32>[C, G, R, 1], pos: i32, window: i32, scale: f32) {
+                                Pos: tensor<i32>[1], O: tensor<f32>[C, G, R, D], M: tensor<f32>[C, G, R, 1],
+                                L: tensor<f32>[C, G, R, 1], window: i32, scale: f32) {
   let c = program_id(0)
   let g = program_id(1)
+  let pos = Pos[0]
   let q = Q[0, g, :, :] * scale
   let start = max(0, pos + 1 - window)
   let end = pos + 1

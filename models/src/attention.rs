@@ -16,6 +16,30 @@ const PARTS: u64 = 4;
 /// Positions seen from which one row is cut: shorter texts are done before it pays.
 const LONG: i32 = 1024;
 
+/// The positions of a batch.
+pub struct Positions {
+    /// [N] i32, each one above the one before.
+    pub tensor: Tensor,
+    /// Whether a text that ends there is worth cutting into parts.
+    pub reach: Reach,
+}
+
+/// How far back the last row of a batch can see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// One program for each key/value head is enough.
+    Short,
+    /// A row is cut into parts.
+    Long,
+}
+
+impl Reach {
+    /// Of a batch whose last row stands at `position`.
+    pub fn of(position: u64) -> Reach {
+        if position < LONG as u64 { Reach::Short } else { Reach::Long }
+    }
+}
+
 /// What the parts of a row leave: sums, and for each head the largest score and the sum of
 /// weights.
 pub struct Parts {
@@ -91,20 +115,20 @@ impl Attention {
         Ok(Attention { scale: scale as f32, window, groups, one, part, join, batch, precision })
     }
 
-    /// Q [N, H, D] at positions pos + n, caches [G, S, D] -> O [N, H D].
+    /// Q [N, H, D], caches [G, S, D] -> O [N, H D].
     pub fn run(
         &self,
         device: &dyn Device,
         q: &Tensor,
         (keys, values): (&Tensor, &Tensor),
         (parts, o): (&Parts, &Input),
-        pos: i32,
+        positions: &Positions,
     ) -> Result<(), ModelError> {
         let o = o.of(self.precision);
         let [groups, group, head] = self.groups;
         let grouped = [1, groups, group, head];
         let inputs = |launch: Launch<'_>| -> Result<(), ModelError> {
-            let launch = launch.scalar("pos", pos).scalar("window", self.window);
+            let launch = launch.tensor("Pos", &positions.tensor).scalar("window", self.window);
             Ok(launch.scalar("scale", self.scale).run(device)?)
         };
         if let (Some(batch), true) = (&self.batch, rows(q) > 1) {
@@ -112,7 +136,7 @@ impl Attention {
             return inputs(launch.tensor("V", values).tensor("O", o));
         }
         let (q, o) = (q.reshape(grouped)?, o.reshape(grouped)?);
-        if self.window.min(pos) < LONG {
+        if self.window < LONG || positions.reach == Reach::Short {
             let launch = Launch::new(&self.one).tensor("Q", &q).tensor("K", keys);
             return inputs(launch.tensor("V", values).tensor("O", &o));
         }

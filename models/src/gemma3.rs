@@ -331,9 +331,8 @@ impl Graph for Gemma3 {
         &self.placement
     }
 
-    fn layers(&self, batch: &Batch, caches: &[Cache], pos: i32) -> Result<(), ModelError> {
-        let device = &*self.placement.device;
-        let Batch { ids, x, h, q, k, v, heads, parts, o, act } = batch;
+    fn layers(&self, device: &dyn Device, batch: &Batch, caches: &[Cache]) -> Result<(), ModelError> {
+        let Batch { ids, positions, x, h, q, k, v, heads, parts, o, act } = batch;
 
         self.embed.run(device, ids, x)?;
         for (layer, cache) in self.layers.iter().zip(caches) {
@@ -343,8 +342,8 @@ impl Graph for Gemma3 {
             layer.attn_norm.run(device, x, attn_in)?;
             let caches = (&cache.keys, &cache.values);
             layer.qkv.run(device, attn_in, [q, k, v])?;
-            layer.norm_rope.run(device, angles, heads, caches, pos)?;
-            layer.attention.run(device, &heads.query, caches, (parts, o), pos)?;
+            layer.norm_rope.run(device, angles, heads, caches, &positions.tensor)?;
+            layer.attention.run(device, &heads.query, caches, (parts, o), positions)?;
             layer.attn_output.run(device, o.of(out), h.exact())?;
             layer.post_attention_norm.run(device, h.exact(), x)?;
 
@@ -356,8 +355,7 @@ impl Graph for Gemma3 {
         Ok(())
     }
 
-    fn output(&self, x: &Tensor, h: &Input, logits: &Tensor) -> Result<(), ModelError> {
-        let device = &*self.placement.device;
+    fn output(&self, device: &dyn Device, x: &Tensor, h: &Input, logits: &Tensor) -> Result<(), ModelError> {
         let h = h.of(self.precision);
         self.output_norm.run(device, x, h)?;
         self.output.run(device, h, logits)?;

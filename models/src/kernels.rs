@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use phobos_artifact::{Chip, CompileOptions, CompileRequest, DType, Element, format};
+use phobos_artifact::{Chip, CompileOptions, CompileRequest, DType, DimRange, Element, format};
 use phobos_device::Kernel;
 
 use crate::{Activations, ModelError, Settings, ops::F32};
@@ -22,7 +22,7 @@ const ROPE: &str = include_str!("../kernels/rope.ph");
 const SOFTCAP: &str = include_str!("../kernels/softcap.ph");
 const SWIGLU: &str = include_str!("../kernels/swiglu.ph");
 
-/// How many rows (tokens) a launch has; it decides the tile of the row axis.
+/// How many rows (tokens) a launch has: kernels are compiled for each class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
     /// One: decoding.
@@ -63,12 +63,12 @@ impl Rows {
         }
     }
 
-    /// `TILE_M` of the linear kernels.
-    fn linear_tile(self) -> u64 {
+    /// The rows of the class.
+    fn range(self) -> Option<DimRange> {
         match self {
-            Rows::One => 1,
-            Rows::Few => 16,
-            Rows::Many => 128,
+            Rows::One => DimRange::new(1, Some(1)),
+            Rows::Few => DimRange::new(2, Some(31)),
+            Rows::Many => DimRange::new(32, None),
         }
     }
 }
@@ -325,8 +325,7 @@ impl Role {
             Role::Attention { head, cache, to } => Spec::new(ATTENTION, "attention")
                 .element("T", Element::Scalar(cache))
                 .element("B", to)
-                .dim("D", head)
-                .param("TILE_Q", 32),
+                .dim("D", head),
             Role::AttentionOne { head, group, cache, to } => Spec::new(ATTENTION, "attention_one")
                 .element("T", Element::Scalar(cache))
                 .element("B", to)
@@ -363,23 +362,20 @@ struct Spec {
     kernel: &'static str,
     elements: BTreeMap<String, Element>,
     dims: BTreeMap<String, u64>,
-    params: BTreeMap<String, u64>,
+    ranges: BTreeMap<String, DimRange>,
 }
 
 impl Spec {
     fn new(source: &'static str, kernel: &'static str) -> Spec {
-        let (elements, dims, params) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Spec { source, kernel, elements, dims, params }
+        let (elements, dims, ranges) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Spec { source, kernel, elements, dims, ranges }
     }
 
-    /// One row streams the weights once: the whole depth at a time, few columns to a
-    /// program so that all threads have work. Many rows use each weight often.
+    /// A kernel of products: X has M rows.
     fn linear(source: &'static str, kernel: &'static str, rows: Rows) -> Spec {
-        let (columns, depth) = if rows == Rows::One { (32, 4096) } else { (64, 512) };
-        Spec::new(source, kernel)
-            .param("TILE_M", rows.linear_tile())
-            .param("TILE_N", columns)
-            .param("TILE_K", depth)
+        let mut spec = Spec::new(source, kernel);
+        spec.ranges.extend(rows.range().map(|range| ("M".to_owned(), range)));
+        spec
     }
 
     fn gated(self, from: Element, [gate, up]: [Element; 2], to: Element) -> Spec {
@@ -396,18 +392,14 @@ impl Spec {
         self
     }
 
-    fn param(mut self, name: &str, value: u64) -> Spec {
-        self.params.insert(name.to_owned(), value);
-        self
-    }
-
     fn request(self, chip: Chip) -> CompileRequest {
         CompileRequest {
             source: self.source.to_owned(),
             kernel: self.kernel.to_owned(),
             elements: self.elements,
             dims: self.dims,
-            params: self.params,
+            ranges: self.ranges,
+            params: BTreeMap::new(),
             options: CompileOptions::default(),
             chip,
         }
@@ -471,8 +463,9 @@ mod tests {
         assert_eq!(request.kernel, "linear");
         assert_eq!(request.chip, Chip::Sm(86));
         assert_eq!(request.elements, BTreeMap::from([("A".to_owned(), from), ("F".to_owned(), q4_1())]));
-        let params = [("TILE_K", 4096), ("TILE_M", 1), ("TILE_N", 32)];
-        assert_eq!(request.params, params.map(|(name, value)| (name.to_owned(), value)).into());
+        let rows = |rows| Role::Linear { from, weight: q4_1(), rows }.request(Chip::Sm(86)).ranges;
+        let ranges = Rows::ALL.map(|class| rows(class).get("M").map(ToString::to_string));
+        assert_eq!(ranges, ["1..1", "2..31", "32.."].map(|range| Some(range.to_owned())));
         assert!(request.dims.is_empty());
     }
 
@@ -508,20 +501,14 @@ mod tests {
                     "{role}: {name} in {signature}"
                 );
             }
-            for name in request.dims.keys() {
+            for name in request.dims.keys().chain(request.ranges.keys()) {
                 let used = ["[", " "]
                     .iter()
                     .any(|l| [",", "]"].iter().any(|r| signature.contains(&format!("{l}{name}{r}"))));
                 assert!(used, "{role}: dim {name} in {signature}");
             }
-            for (name, value) in &request.params {
-                let list = source.split(&format!("{name} in [")).nth(1).unwrap();
-                let list = &list[..list.find(']').unwrap()];
-                assert!(
-                    list.split(", ").any(|v| v.parse() == Ok(*value)),
-                    "{role}: {name}={value} in {list}"
-                );
-            }
+            // Tiles are the compiler's choice: what is asked for is the same for every chip.
+            assert!(request.params.is_empty(), "{role}");
         }
     }
 

@@ -243,9 +243,8 @@ impl Graph for Llama {
         &self.placement
     }
 
-    fn layers(&self, batch: &Batch, caches: &[Cache], pos: i32) -> Result<(), ModelError> {
-        let device = &*self.placement.device;
-        let Batch { ids, x, h, q, k, v, heads, parts, o, act } = batch;
+    fn layers(&self, device: &dyn Device, batch: &Batch, caches: &[Cache]) -> Result<(), ModelError> {
+        let Batch { ids, positions, x, h, q, k, v, heads, parts, o, act } = batch;
 
         self.embed.run(device, ids, x)?;
         for (layer, cache) in self.layers.iter().zip(caches) {
@@ -254,8 +253,8 @@ impl Graph for Llama {
             layer.attn_norm.run(device, x, attn_in)?;
             let caches = (&cache.keys, &cache.values);
             layer.qkv.run(device, attn_in, [q, k, v])?;
-            self.rope.run(device, heads, caches, pos)?;
-            layer.attention.run(device, &heads.query, caches, (parts, o), pos)?;
+            self.rope.run(device, heads, caches, &positions.tensor)?;
+            layer.attention.run(device, &heads.query, caches, (parts, o), positions)?;
             layer.attn_output.run(device, o.of(out), x)?;
 
             layer.ffn_norm.run(device, x, ffn_in)?;
@@ -265,8 +264,7 @@ impl Graph for Llama {
         Ok(())
     }
 
-    fn output(&self, x: &Tensor, h: &Input, logits: &Tensor) -> Result<(), ModelError> {
-        let device = &*self.placement.device;
+    fn output(&self, device: &dyn Device, x: &Tensor, h: &Input, logits: &Tensor) -> Result<(), ModelError> {
         let h = h.of(self.precision);
         self.output_norm.run(device, x, h)?;
         self.output.run(device, h, logits)

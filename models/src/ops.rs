@@ -253,18 +253,18 @@ impl Rope {
     }
 
     /// Rotates queries [N, H, D] in place and keys [N, G, D] into their cache [G, S, D]; values
-    /// [N, G, D] go into theirs. Row n stands at position pos + n.
+    /// [N, G, D] go into theirs. Row n stands at position positions[n].
     pub fn run(
         &self,
         device: &dyn Device,
         heads: &Heads,
         caches: (&Tensor, &Tensor),
-        pos: i32,
+        positions: &Tensor,
     ) -> Result<(), ModelError> {
         let split = heads.split([self.pairs, 2], caches.0)?;
         let launch = split.launch(&self.kernel, &heads.value, caches.1);
         let launch = launch.tensor("Cos", &self.angles.cos).tensor("Sin", &self.angles.sin);
-        Ok(launch.scalar("pos", pos).run(device)?)
+        Ok(launch.tensor("Pos", positions).run(device)?)
     }
 }
 
@@ -333,20 +333,20 @@ impl NormRope {
     }
 
     /// Queries [N, H, D] in place and keys [N, G, D] into their cache [G, S, D]; values
-    /// [N, G, D] go into theirs. Row n stands at position pos + n.
+    /// [N, G, D] go into theirs. Row n stands at position positions[n].
     pub fn run(
         &self,
         device: &dyn Device,
         angles: &Angles,
         heads: &Heads,
         caches: (&Tensor, &Tensor),
-        pos: i32,
+        positions: &Tensor,
     ) -> Result<(), ModelError> {
         let split = heads.split([2, self.pairs], caches.0)?;
         let launch = split.launch(&self.kernel, &heads.value, caches.1);
         let launch = launch.tensor("Wq", &self.queries).tensor("Wk", &self.keys);
         let launch = launch.tensor("Cos", &angles.cos).tensor("Sin", &angles.sin);
-        Ok(launch.scalar("pos", pos).scalar("eps", self.eps).run(device)?)
+        Ok(launch.tensor("Pos", positions).scalar("eps", self.eps).run(device)?)
     }
 }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use phobos_artifact::{DType, Element};
-use phobos_device::{Buffer, Device, DeviceExt, Tensor};
+use phobos_device::{Buffer, Device, DeviceExt, Recording, Tensor};
 
 use crate::{
     Logits, Model, ModelError, Sequence,
-    attention::Parts,
+    attention::{Parts, Positions, Reach},
     config::Dims,
     ops::{F32, Heads, Input},
 };
@@ -26,16 +26,17 @@ pub(crate) struct Placement {
     pub cache: DType,
 }
 
-/// A graph on a device: what an architecture computes.
+/// A graph: what an architecture computes. It moves no bytes itself, so that its launches can
+/// be recorded.
 pub(crate) trait Graph: Send + Sync + 'static {
     fn placement(&self) -> &Placement;
 
-    /// Reads the tokens `batch.ids` at positions `pos` on; leaves the residual stream in
+    /// Reads the tokens `batch.ids` at `batch.positions`; leaves the residual stream in
     /// `batch.x`.
-    fn layers(&self, batch: &Batch, caches: &[Cache], pos: i32) -> Result<(), ModelError>;
+    fn layers(&self, device: &dyn Device, batch: &Batch, caches: &[Cache]) -> Result<(), ModelError>;
 
     /// The logits [1, V] of the residual stream `x` [1, E]; `h` [1, E] is free for use.
-    fn output(&self, x: &Tensor, h: &Input, logits: &Tensor) -> Result<(), ModelError>;
+    fn output(&self, device: &dyn Device, x: &Tensor, h: &Input, logits: &Tensor) -> Result<(), ModelError>;
 }
 
 impl<G: Graph> Model for G {
@@ -43,7 +44,7 @@ impl<G: Graph> Model for G {
         let place = self.placement();
         let caches = Cache::all(place)?;
         let work = Work::new(place)?;
-        Ok(Box::new(GraphSequence { position: 0, caches, work, graph: self }))
+        Ok(Box::new(GraphSequence { position: 0, caches, work, steps: Vec::new(), graph: self }))
     }
 }
 
@@ -79,7 +80,8 @@ impl Cache {
 
 /// Activations, allocated for the largest batch.
 struct Work {
-    ids: Buffer,
+    /// What is new in a step: ids [N], then positions [N].
+    inputs: Buffer,
     x: Buffer,
     h: Buffer,
     q: Buffer,
@@ -95,6 +97,8 @@ struct Work {
 pub(crate) struct Batch {
     /// [N] i32
     pub ids: Tensor,
+    /// Where they stand.
+    pub positions: Positions,
     /// [N, E]: the residual stream.
     pub x: Tensor,
     /// [N, E]: its norm.
@@ -125,7 +129,7 @@ impl Work {
             Ok(place.device.allocate(bytes)?)
         };
         Ok(Work {
-            ids: rows(n, 1)?,
+            inputs: rows(n, 2)?,
             x: rows(n, c.width)?,
             h: rows(n, c.width)?,
             q: rows(n, c.queries())?,
@@ -138,11 +142,15 @@ impl Work {
         })
     }
 
-    fn batch(&self, c: &Dims, n: u64) -> Result<Batch, ModelError> {
+    fn batch(&self, c: &Dims, n: u64, reach: Reach) -> Result<Batch, ModelError> {
         let rows = |buffer: &Buffer, width: u64| Tensor::of(buffer, F32, [n, width]);
         let heads = |buffer: &Buffer, heads: u64| Tensor::of(buffer, F32, [n, heads, c.head]);
         Ok(Batch {
-            ids: Tensor::of(&self.ids, I32, [n])?,
+            ids: Tensor::of(&self.inputs, I32, [n])?,
+            positions: Positions {
+                tensor: Tensor::new(&self.inputs, n * I32.block_bytes() as u64, I32, [n])?,
+                reach,
+            },
             x: rows(&self.x, c.width)?,
             h: Input::new(&self.h, n, c.width)?,
             q: rows(&self.q, c.queries())?,
@@ -166,31 +174,75 @@ struct GraphSequence<G> {
     position: u64,
     caches: Vec<Cache>,
     work: Work,
+    /// Steps of one token that were recorded, each with the logits behind it.
+    steps: Vec<(Reach, Step)>,
+}
+
+/// The launches of one token.
+struct Step {
+    layers: Recording,
+    logits: Recording,
 }
 
 impl<G: Graph> GraphSequence<G> {
     /// Runs `ids`, at most a chunk, through the layers.
-    fn layers(&self, ids: &[i32]) -> Result<(), ModelError> {
-        let place = self.graph.placement();
-        place.device.write_slice(&self.work.ids, 0, ids)?;
-        let batch = self.work.batch(&place.dims, ids.len() as u64)?;
+    fn layers(&mut self, ids: &[i32]) -> Result<(), ModelError> {
+        let n = ids.len() as u64;
         // The context has at most i32::MAX positions.
-        self.graph.layers(&batch, &self.caches, self.position as i32)
+        let positions = (self.position..self.position + n).map(|position| position as i32);
+        let inputs: Vec<i32> = ids.iter().copied().chain(positions).collect();
+        self.graph.placement().device.write_slice(&self.work.inputs, 0, &inputs)?;
+        let reach = Reach::of(self.position + n - 1);
+        if n == 1 && self.recorded(reach).is_none() {
+            let step = self.record(reach)?;
+            self.steps.push((reach, step));
+        }
+        if let (1, Some(step)) = (n, self.recorded(reach)) {
+            return Ok(self.graph.placement().device.replay(&step.layers)?);
+        }
+        let place = self.graph.placement();
+        let batch = self.work.batch(&place.dims, n, reach)?;
+        self.graph.layers(&*place.device, &batch, &self.caches)
+    }
+
+    fn recorded(&self, reach: Reach) -> Option<&Step> {
+        self.steps.iter().find(|(other, _)| *other == reach).map(|(_, step)| step)
+    }
+
+    /// The step of one token.
+    fn record(&self, reach: Reach) -> Result<Step, ModelError> {
+        let place = self.graph.placement();
+        let batch = self.work.batch(&place.dims, 1, reach)?;
+        let layers = |device: &dyn Device| self.graph.layers(device, &batch, &self.caches);
+        Ok(Step {
+            layers: Recording::of(&*place.device, layers)?,
+            logits: Recording::of(&*place.device, |device| self.output(device, 0))?,
+        })
+    }
+
+    /// The logits of row `row` of the last batch.
+    fn output(&self, device: &dyn Device, row: u64) -> Result<(), ModelError> {
+        let (dims, w) = (&self.graph.placement().dims, &self.work);
+        let row_bytes = dims.width * F32.block_bytes() as u64;
+        let x = Tensor::new(&w.x, row * row_bytes, F32, [1, dims.width])?;
+        let h = Input::new(&w.h, 1, dims.width)?;
+        let logits = Tensor::of(&w.logits, F32, [1, dims.vocabulary])?;
+        self.graph.output(device, &x, &h, &logits)
     }
 
     /// Appends the logits of row `row` of the last batch to `out`.
     fn logits(&self, row: u64, out: &mut Vec<f32>) -> Result<(), ModelError> {
-        let (place, w) = (self.graph.placement(), &self.work);
-        let (width, vocabulary) = (place.dims.width, place.dims.vocabulary);
-        let row_bytes = width * F32.block_bytes() as u64;
-        let x = Tensor::new(&w.x, row * row_bytes, F32, [1, width])?;
-        let h = Input::new(&w.h, 1, width)?;
-        let logits = Tensor::of(&w.logits, F32, [1, vocabulary])?;
-        self.graph.output(&x, &h, &logits)?;
+        let place = self.graph.placement();
+        let (device, vocabulary) = (&*place.device, place.dims.vocabulary);
+        // The launches for row 0 do not depend on the reach.
+        match self.steps.first() {
+            Some((_, step)) if row == 0 => device.replay(&step.logits)?,
+            _ => self.output(device, row)?,
+        }
         let start = out.len();
         out.resize(start + vocabulary as usize, 0.0);
         if let Some(rows) = out.get_mut(start..) {
-            place.device.read_slice(&w.logits, 0, rows)?;
+            device.read_slice(&self.work.logits, 0, rows)?;
         }
         Ok(())
     }

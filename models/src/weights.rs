@@ -6,7 +6,7 @@ use std::{
     ops::Range,
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
 };
 
@@ -14,7 +14,7 @@ use phobos_artifact::{
     DType, Element,
     format::{Format, GROUP_ROWS},
 };
-use phobos_device::{Device, Tensor};
+use phobos_device::{Device, Piece, Tensor, Wanted};
 use phobos_gguf::GgufFile;
 
 use crate::ModelError;
@@ -62,6 +62,16 @@ enum Way {
     Import,
 }
 
+impl Way {
+    /// The bytes that are only written together.
+    fn group_bytes(self) -> usize {
+        match self {
+            Way::Reorder { format, blocks } => (GROUP_ROWS * blocks * format.bytes).max(1),
+            Way::Copy | Way::Import => 1,
+        }
+    }
+}
+
 /// The weights of a graph on a device.
 pub(crate) struct Loaded {
     tensors: BTreeMap<(usize, usize), Tensor>,
@@ -89,14 +99,20 @@ impl Loaded {
         // In the order of the file, which is read once from front to back.
         copied.sort_by_key(|weight| weight.key());
         copied.dedup_by_key(|weight| weight.key());
-        let bytes = |weight: &&Weight| {
+        let wanted = |weight: &&Weight| Wanted {
             // A tensor that lies in a file has a size; padded to whole groups it may not.
-            weight.element.device_bytes(&weight.shape).unwrap_or(u64::MAX)
+            bytes: weight.element.device_bytes(&weight.shape).unwrap_or(u64::MAX),
+            unit: weight.way().group_bytes() as u64,
         };
-        let lengths: Vec<u64> = copied.iter().map(bytes).collect();
+        let wanted: Vec<Wanted> = copied.iter().map(wanted).collect();
+        let total = copied.iter().map(|weight| weight.bytes.len() as u64).sum();
+        let done = AtomicU64::new(0);
+        let count = |bytes: u64| progress(done.fetch_add(bytes, Ordering::Relaxed) + bytes, total);
         let mut outcome = Ok(());
-        let buffers = device.allocate_filled(&lengths, &mut |targets| {
-            outcome = copy(file, parts(file, &copied, targets), progress);
+        let buffers = device.allocate_filled(&wanted, &mut |pieces| {
+            if outcome.is_ok() {
+                outcome = copy(file, parts(file, &copied, pieces), &count);
+            }
         })?;
         outcome?;
         for (weight, buffer) in copied.iter().zip(&buffers) {
@@ -144,20 +160,23 @@ impl Part<'_> {
     }
 }
 
-/// The tensors in parts of about [`PART_BYTES`], and these in runs of about [`RUN_BYTES`].
-fn parts<'a>(file: &'a GgufFile, weights: &[&Weight], targets: Vec<&'a mut [u8]>) -> Vec<Vec<Part<'a>>> {
+/// Pieces of the tensors in parts of about [`PART_BYTES`], and these in runs of about
+/// [`RUN_BYTES`].
+fn parts<'a>(file: &'a GgufFile, weights: &[&Weight], pieces: Vec<Piece<'a>>) -> Vec<Vec<Part<'a>>> {
     let mut runs = Vec::new();
     let (mut run, mut run_bytes) = (Vec::new(), 0);
-    for (weight, target) in weights.iter().zip(targets) {
+    for Piece { index, offset, bytes: target } in pieces {
+        let Some(weight) = weights.get(index) else { continue };
         let way = weight.way();
-        let source = file.bytes().get(weight.bytes.clone()).unwrap_or_default();
-        let group = match way {
-            Way::Reorder { format, blocks } => (GROUP_ROWS * blocks * format.bytes).max(1),
-            Way::Copy | Way::Import => 1,
-        };
+        // A group has as many bytes in the file as on the device, but for the last, which is
+        // padded there; a piece begins with a group.
+        let first = weight.bytes.start.saturating_add(offset as usize).min(weight.bytes.end);
+        let end = first.saturating_add(target.len()).min(weight.bytes.end);
+        let source = file.bytes().get(first..end).unwrap_or_default();
+        let group = way.group_bytes();
         let size = (PART_BYTES / group).max(1) * group;
         for (index, (source, target)) in source.chunks(size).zip(target.chunks_mut(size)).enumerate() {
-            let start = weight.bytes.start + index * size;
+            let start = first + index * size;
             run.push(Part { way, range: start..start + source.len(), source, target });
             run_bytes += source.len();
             if run_bytes >= RUN_BYTES {
@@ -170,26 +189,21 @@ fn parts<'a>(file: &'a GgufFile, weights: &[&Weight], targets: Vec<&'a mut [u8]>
     runs
 }
 
-/// Copies every part.
-fn copy(
-    file: &GgufFile,
-    runs: Vec<Vec<Part<'_>>>,
-    progress: &(dyn Fn(u64, u64) + Sync),
-) -> Result<(), ModelError> {
+/// Copies every part. `count` gets the bytes of each, on any thread.
+fn copy(file: &GgufFile, runs: Vec<Vec<Part<'_>>>, count: &(dyn Fn(u64) + Sync)) -> Result<(), ModelError> {
     let all = || runs.iter().flatten().map(|part| &part.range);
-    let total: usize = all().map(|range| range.len()).sum();
     let ends = (all().map(|range| range.start).min(), all().map(|range| range.end).max());
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(runs.len());
-    let (queue, done) = (Mutex::new(runs.into_iter()), AtomicUsize::new(0));
+    let queue = Mutex::new(runs.into_iter());
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || -> Result<(), ModelError> {
         while let Some(run) = next() {
             for part in run {
                 let range = part.range.clone();
                 part.copy()?;
-                let now = done.fetch_add(range.len(), Ordering::Relaxed) + range.len();
+                let bytes = range.len() as u64;
                 file.release(range);
-                progress(now as u64, total as u64);
+                count(bytes);
             }
         }
         Ok(())
@@ -289,7 +303,7 @@ impl<'a> Catalogue<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs::File, io::Write, process::Command, sync::atomic::AtomicU64};
+    use std::{fs::File, io::Write, process::Command};
 
     use phobos_device::HostDevice;
     use phobos_gguf::OpenOptions;

@@ -97,8 +97,7 @@ fn common_root(op: Op<'_>, roots: &BTreeMap<usize, usize>) -> Option<usize> {
 /// Builds the map of `root` before it and moves its uses there.
 fn make_map<'c>(root: Op<'c>, inlined: &BTreeSet<usize>) -> Result<(), PassError> {
     let Some((result, tile)) = tile_result(root) else { return Ok(()) };
-    let mut inputs = Vec::new();
-    collect_inputs(root, inlined, &mut inputs);
+    let Content { inputs, operations } = content(root, inlined);
     let builder = Builder::before(root)?;
     let arguments: Vec<_> = inputs
         .iter()
@@ -109,7 +108,6 @@ fn make_map<'c>(root: Op<'c>, inlined: &BTreeSet<usize>) -> Result<(), PassError
     let body = ir::body(map, 0).ok_or_else(|| PassError::at(root, "internal error: a map without a body"))?;
     let mut region = MapBody {
         builder: builder.in_block(body),
-        inlined,
         dims: tile.dims,
         known: inputs
             .iter()
@@ -117,48 +115,79 @@ fn make_map<'c>(root: Op<'c>, inlined: &BTreeSet<usize>) -> Result<(), PassError
             .map(|(input, value)| (ir::value_key(*input), value))
             .collect(),
     };
-    let value = region.operation(root)?;
+    for op in operations {
+        let element = region.operation(op)?;
+        for value in ir::results(op) {
+            region.known.insert(ir::value_key(value), element);
+        }
+    }
+    let value = region.element(root, result)?;
     region.builder.op("phobos.yield", &[value], &[], &[], &[])?;
     ir::replace_uses(result, builder.result(map, 0)?);
     Ok(())
 }
 
-/// The operation that defines `value`, if its element is computed inside the map.
-fn inside<'c>(value: Val<'c>, inlined: &BTreeSet<usize>) -> Option<Op<'c>> {
-    ir::definition(value).filter(|op| is_free(*op) || inlined.contains(&ir::op_key(*op)))
+/// What a map reads and computes.
+struct Content<'c> {
+    /// The values from outside, in order of first use.
+    inputs: Vec<Val<'c>>,
+    /// The operations of the body, each once and after what it reads; the root is last.
+    operations: Vec<Op<'c>>,
 }
 
-/// The values that the map of `op` reads from outside, in order of first use.
-fn collect_inputs<'c>(op: Op<'c>, inlined: &BTreeSet<usize>, inputs: &mut Vec<Val<'c>>) {
-    for operand in ir::operands(op) {
+/// The content of the map of `root`. Each operation is visited once, and on a stack of its
+/// own: straight code is as deep as it is long.
+fn content<'c>(root: Op<'c>, inlined: &BTreeSet<usize>) -> Content<'c> {
+    let mut content = Content { inputs: Vec::new(), operations: Vec::new() };
+    let mut seen = BTreeSet::from([ir::op_key(root)]);
+    let mut seen_inputs = BTreeSet::new();
+    let mut open = vec![(root, ir::operands(root).into_iter())];
+    while let Some((op, operands)) = open.last_mut() {
+        let Some(operand) = operands.next() else {
+            content.operations.push(*op);
+            open.pop();
+            continue;
+        };
         match inside(operand, inlined) {
-            Some(definition) => collect_inputs(definition, inlined, inputs),
-            None if is_cloned_constant(operand) => {}
-            None if inputs.contains(&operand) => {}
-            None => inputs.push(operand),
+            Some(definition) => {
+                if seen.insert(ir::op_key(definition)) {
+                    open.push((definition, ir::operands(definition).into_iter()));
+                }
+            }
+            None => {
+                if seen_inputs.insert(ir::value_key(operand)) {
+                    content.inputs.push(operand);
+                }
+            }
         }
     }
+    content
 }
 
-fn is_cloned_constant(value: Val<'_>) -> bool {
-    tile_of(value).is_none() && ir::definition(value).is_some_and(|op| ir::name(op) == "arith.constant")
+/// The operation that defines `value`, if its element is computed inside the map.
+fn inside<'c>(value: Val<'c>, inlined: &BTreeSet<usize>) -> Option<Op<'c>> {
+    ir::definition(value)
+        .filter(|op| is_free(*op) || inlined.contains(&ir::op_key(*op)) || is_scalar_constant(*op))
+}
+
+fn is_scalar_constant(op: Op<'_>) -> bool {
+    ir::name(op) == "arith.constant" && tile_result(op).is_none()
 }
 
 /// The body of a map under construction.
-struct MapBody<'c, 'a> {
+struct MapBody<'c> {
     builder: Builder<'c>,
-    inlined: &'a BTreeSet<usize>,
     /// The dims of the map's result.
     dims: Vec<Dim>,
     /// The element of each value already computed or passed in.
     known: BTreeMap<usize, Val<'c>>,
 }
 
-impl<'c> MapBody<'c, '_> {
-    fn operation(&mut self, op: Op<'c>) -> Result<Val<'c>, PassError> {
+impl<'c> MapBody<'c> {
+    fn operation(&self, op: Op<'c>) -> Result<Val<'c>, PassError> {
         let mut operands = Vec::new();
         for operand in ir::operands(op) {
-            operands.push(self.element(operand)?);
+            operands.push(self.element(op, operand)?);
         }
         let builder = self.builder.with_location(op.location());
         match (ir::name(op), tile_result(op)) {
@@ -171,6 +200,10 @@ impl<'c> MapBody<'c, '_> {
             (_, Some((_, tile))) => {
                 let copy = builder.copy(op, &operands, &[tile.element])?;
                 builder.result(copy, 0)
+            }
+            _ if is_scalar_constant(op) => {
+                let types: Vec<_> = ir::results(op).iter().map(ValueLike::r#type).collect();
+                self.builder.result(self.builder.copy(op, &[], &types)?, 0)
             }
             _ => Err(PassError::at(op, format!("internal error: {} is not elementwise", ir::name(op)))),
         }
@@ -187,25 +220,10 @@ impl<'c> MapBody<'c, '_> {
         builder.value("phobos.lane", &[], tile.element, &[("axis", axis)])
     }
 
-    fn element(&mut self, value: Val<'c>) -> Result<Val<'c>, PassError> {
-        if let Some(known) = self.known.get(&ir::value_key(value)) {
-            return Ok(*known);
-        }
-        let element = match (inside(value, self.inlined), ir::definition(value)) {
-            (Some(op), _) => self.operation(op)?,
-            (None, Some(constant)) if is_cloned_constant(value) => {
-                let copy = self.builder.copy(constant, &[], &[value.r#type()])?;
-                self.builder.result(copy, 0)?
-            }
-            (None, definition) => {
-                let message = "internal error: a map reads a value that is not among its inputs";
-                return Err(match definition {
-                    Some(op) => PassError::at(op, message),
-                    None => PassError::new(self.builder.location(), message),
-                });
-            }
-        };
-        self.known.insert(ir::value_key(value), element);
-        Ok(element)
+    /// The element of a value that `op` reads, or is.
+    fn element(&self, op: Op<'c>, value: Val<'c>) -> Result<Val<'c>, PassError> {
+        self.known.get(&ir::value_key(value)).copied().ok_or_else(|| {
+            PassError::at(op, "internal error: a map reads a value that is not among its inputs")
+        })
     }
 }

@@ -32,7 +32,7 @@ pub(crate) const PASS: Pass = Pass {
 };
 
 fn run<'c>(kernel: Op<'c>, options: &Options<'_>) -> Result<(), PassError> {
-    let values = parse_bindings(options.get("bind")).map_err(|message| PassError::at(kernel, message))?;
+    let values = parse_bindings(options.get("bind")).map_err(|message| PassError::user(kernel, message))?;
     let context = ir::context(kernel);
     for op in ir::collect(kernel) {
         let values_here =
@@ -40,7 +40,7 @@ fn run<'c>(kernel: Op<'c>, options: &Options<'_>) -> Result<(), PassError> {
         for value in values_here {
             let bound = bind_type(value.r#type(), &values, context);
             if let Some(name) = Tile::from_type(bound).and_then(|tile| unbound(&tile)) {
-                return Err(PassError::at(
+                return Err(PassError::user(
                     op,
                     format!("`{name}` is the extent of a tile and has no value: bind it with {name}=VALUE"),
                 ));
@@ -74,7 +74,7 @@ fn run<'c>(kernel: Op<'c>, options: &Options<'_>) -> Result<(), PassError> {
                 ir::erase(op);
             }
             None if name == "phobos.param" => {
-                return Err(PassError::at(
+                return Err(PassError::user(
                     op,
                     format!("parameter `{symbol}` has no value: bind it with {symbol}=VALUE"),
                 ));
@@ -91,10 +91,10 @@ fn whole_blocks(op: Op<'_>) -> Result<(), PassError> {
     let Some((_, tile)) = tile_result(op) else { return Ok(()) };
     let name = block_format(tile.element).unwrap_or_default();
     let Some(format) = format::ACTIVATIONS.into_iter().find(|format| format.name == name) else {
-        return Err(PassError::at(op, format!("{name} cannot be made by phobos.quantize")));
+        return Err(PassError::user(op, format!("{name} cannot be made by phobos.quantize")));
     };
     match tile.shape().as_deref() {
-        Some([.., last]) if *last % format.elements as i64 != 0 => Err(PassError::at(
+        Some([.., last]) if *last % format.elements as i64 != 0 => Err(PassError::user(
             op,
             format!(
                 "a tile of extent {last} is not made of whole blocks of {}, which have {}",

@@ -3,6 +3,9 @@
 #include "mlir-c/IR.h"
 #include "mlir/CAPI/IR.h"
 #include "mlir/CAPI/Registration.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 using namespace mlir;
 
@@ -57,5 +60,52 @@ MlirAttribute phobosReduceKindAttrGet(MlirContext context, int32_t kind) {
 }
 int32_t phobosReduceKindAttrGetValue(MlirAttribute attribute) {
   return static_cast<int32_t>(llvm::cast<phobos::ReduceKindAttr>(unwrap(attribute)).getValue());
+}
+}
+
+static bool makesTile(Operation *op) {
+  return llvm::any_of(op->getResultTypes(), [](Type type) { return llvm::isa<RankedTensorType>(type); });
+}
+
+// The canonicalisations of all operations, but for those with one of these names.
+static FrozenRewritePatternSet canonicalisations(MLIRContext *context, ArrayRef<StringRef> without) {
+  RewritePatternSet patterns(context);
+  for (Dialect *dialect : context->getLoadedDialects())
+    dialect->getCanonicalizationPatterns(patterns);
+  for (RegisteredOperationName name : context->getRegisteredOperations())
+    name.getCanonicalizationPatterns(patterns, context);
+  SmallVector<std::string> disabled; // a name is a type's, with its namespaces
+  for (auto &pattern : patterns.getNativePatterns())
+    if (llvm::any_of(without, [&](StringRef name) { return pattern->getDebugName().ends_with(name); }))
+      disabled.push_back(pattern->getDebugName().str());
+  return FrozenRewritePatternSet(std::move(patterns), disabled);
+}
+
+extern "C" {
+// What canonicalize does, but for operations of arith and math on tiles, which it leaves alone and makes none of.
+void phobosSimplify(MlirOperation root) {
+  Region &body = unwrap(root)->getRegion(0);
+  MLIRContext *context = unwrap(root)->getContext();
+  FrozenRewritePatternSet all = canonicalisations(context, {});
+  // A branch between tiles of different validity is no select.
+  FrozenRewritePatternSet branching = canonicalisations(context, {"ConvertTrivialIfToSelect", "CombineNestedIfs"});
+  GreedyRewriteConfig config;
+  config.setStrictness(GreedyRewriteStrictness::ExistingOps).setScope(&body);
+  // As often as canonicalize: what one round makes the next one sees.
+  bool changed = true;
+  for (int round = 0; changed && round < 10; ++round) {
+    changed = false;
+    for (bool branches : {false, true}) {
+      SmallVector<Operation *> ops;
+      body.walk([&](Operation *op) {
+        bool elementwise = llvm::isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) && makesTile(op);
+        if (!elementwise && branches == (op->getNumRegions() && makesTile(op)))
+          ops.push_back(op);
+      });
+      bool here = false;
+      (void)applyOpPatternsGreedily(ops, branches ? branching : all, config, &here);
+      changed |= here;
+    }
+  }
 }
 }

@@ -164,6 +164,10 @@ LogicalResult ReshapeOp::verify() {
   if (from.hasStaticShape() && to.hasStaticShape() ? from.getNumElements() != to.getNumElements()
                                                    : significant(from) != significant(to))
     return emitOpError() << from << " and " << to << " hold different numbers of elements";
+  SmallVector<Attribute> dims = dimsOf(from);
+  for (int64_t axis : getPoints().value_or(ArrayRef<int64_t>()))
+    if (axis < 0 || axis >= static_cast<int64_t>(dims.size()) || !isOne(dims[axis]))
+      return emitOpError() << "axis " << axis << " of " << from << " is no point";
   return verifyTile(*this, to);
 }
 

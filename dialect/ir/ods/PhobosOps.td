@@ -173,9 +173,10 @@ def Phobos_ReshapeOp : Phobos_Op<"reshape", [Pure]> {
   let summary = "the same elements in row-major order under another shape";
   let description = [{
     Only extent-1 axes may be added or dropped unless every lane is valid: a
-    validity extent has no meaning across merged axes.
+    validity extent has no meaning across merged axes. `points` are axes of the
+    input that go; other axes of extent 1 meet from the last one.
   }];
-  let arguments = (ins Tile:$input);
+  let arguments = (ins Tile:$input, OptionalAttr<DenseI64ArrayAttr>:$points);
   let results = (outs Tile:$result);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;

@@ -18,7 +18,10 @@ use melior::{
     utility::{parse_pass_pipeline, register_all_dialects, register_all_llvm_translations},
 };
 
-use crate::ffi;
+use crate::{
+    ffi,
+    pass::{Fault, reported},
+};
 
 /// A context with the phobos dialect and all of MLIR's. Passes run on the calling
 /// thread: a worker compiles one kernel at a time.
@@ -46,6 +49,8 @@ pub struct Report {
     pub place: Option<(String, usize, usize)>,
     /// What is wrong.
     pub message: String,
+    /// Whose fault it is.
+    pub fault: Fault,
 }
 
 impl fmt::Display for Report {
@@ -69,7 +74,8 @@ pub fn with_diagnostics<T>(context: &Context, work: impl FnOnce() -> T) -> (T, V
     let handler = context.attach_diagnostic_handler(move |diagnostic| {
         if matches!(diagnostic.severity(), DiagnosticSeverity::Error) {
             let place = file_line_column(diagnostic.location());
-            sink.borrow_mut().push(Report { place, message: diagnostic.to_string() });
+            let (fault, message) = reported(&diagnostic.to_string());
+            sink.borrow_mut().push(Report { place, message, fault });
         }
         true
     });
@@ -92,8 +98,9 @@ pub fn run_pipeline<'c>(
         manager.run(module)
     });
     result.map_err(|error| {
-        let unsaid =
-            || vec![Report { place: None, message: format!("internal error: {error} in {pipeline}") }];
+        let unsaid = || {
+            vec![Report { place: None, message: format!("{error} in {pipeline}"), fault: Fault::Internal }]
+        };
         MlirError(if messages.is_empty() { unsaid() } else { messages })
     })
 }

@@ -52,6 +52,8 @@ unsafe extern "C" {
     pub(crate) fn phobosReduceKindAttrGet(context: MlirContext, kind: i32) -> MlirAttribute;
     pub(crate) fn phobosReduceKindAttrGetValue(attribute: MlirAttribute) -> i32;
 
+    pub(crate) fn phobosSimplify(root: MlirOperation);
+
     pub(crate) fn phobosRegisterPass(spec: *const PassSpec);
     pub(crate) fn phobosRegisterPipeline(
         name: MlirStringRef,

@@ -7,7 +7,10 @@ use melior::{
     Context, ContextRef, StringRef,
     ir::{
         Attribute, AttributeLike, BlockLike, Location, RegionLike, Type, TypeLike, ValueLike,
-        attribute::{ArrayAttribute, FloatAttribute, IntegerAttribute, StringAttribute, TypeAttribute},
+        attribute::{
+            ArrayAttribute, DenseI64ArrayAttribute, FloatAttribute, IntegerAttribute, StringAttribute,
+            TypeAttribute,
+        },
         block::BlockArgument,
         operation::{
             OperationLike, OperationMutLike, OperationRefMut, OperationResult, WalkOrder, WalkResult,
@@ -17,7 +20,7 @@ use melior::{
 };
 use mlir_sys as sys;
 
-use crate::{Blk, Op, Val};
+use crate::{Blk, Op, Val, ffi};
 
 thread_local! {
     /// One leaked handle per context: melior's `&Context` points at a handle, so it
@@ -160,6 +163,12 @@ pub fn erase(op: Op<'_>) {
     unsafe { sys::mlirOperationDestroy(op.to_raw()) }
 }
 
+/// Moves an operation before another, which may be in another block.
+pub fn move_before<'c>(op: Op<'c>, other: Op<'c>) {
+    // SAFETY: both operations are live and in blocks.
+    unsafe { sys::mlirOperationMoveBefore(op.to_raw(), other.to_raw()) }
+}
+
 /// Replaces an operand.
 pub fn set_operand<'c>(op: Op<'c>, index: usize, value: Val<'c>) {
     mutable(op).set_operand(index, value);
@@ -265,6 +274,20 @@ pub fn is_float(ty: Type<'_>) -> bool {
 pub fn is_index(ty: Type<'_>) -> bool {
     // SAFETY: a live type.
     unsafe { sys::mlirTypeIsAIndex(ty.to_raw()) }
+}
+
+/// Folds and canonicalises everything inside `op` but arith and math on tiles.
+pub fn simplify(op: Op<'_>) {
+    // SAFETY: the operation is live; the caller keeps no handle to what is inside.
+    unsafe { ffi::phobosSimplify(op.to_raw()) }
+}
+
+/// The integers of an array attribute of them; empty if there is none.
+pub fn i64_array_attribute(op: Op<'_>, name: &str) -> Vec<i64> {
+    let array =
+        op.attribute(name).ok().and_then(|attribute| DenseI64ArrayAttribute::try_from(attribute).ok());
+    let Some(array) = array else { return Vec::new() };
+    (0..array.len()).filter_map(|index| array.element(index).ok()).collect()
 }
 
 /// Reports an error at a location through MLIR's diagnostics.

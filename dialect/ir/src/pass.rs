@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::{
+    cell::Cell,
     ffi::c_void,
     panic::{AssertUnwindSafe, catch_unwind},
 };
@@ -11,26 +12,98 @@ use mlir_sys::{MlirDialectRegistry, MlirOperation, MlirStringRef};
 
 use crate::{Op, ffi, ir};
 
+/// Whose fault an error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The program or the request is wrong.
+    User,
+    /// The language has it and this compiler does not yet.
+    Unsupported,
+    /// The compiler is wrong.
+    Internal,
+}
+
+/// How messages of the compiler's own faults begin.
+const INTERNAL: &str = "internal error: ";
+
 /// An error at a place in the source.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct PassError {
     message: String,
+    fault: Fault,
     // A raw location: it is only used while the context is alive, inside the pass
     // driver below, and lets the error type be free of lifetimes.
     location: mlir_sys::MlirLocation,
 }
 
 impl PassError {
-    /// An error at a location.
+    /// An error at a location. A message that begins with `internal error: ` is the
+    /// compiler's own fault, and any other says what is not available yet.
     pub fn new(location: Location<'_>, message: impl Into<String>) -> PassError {
-        PassError { message: message.into(), location: location.to_raw() }
+        let message = message.into();
+        let (fault, message) = match message.strip_prefix(INTERNAL) {
+            Some(message) => (Fault::Internal, message.to_owned()),
+            None => (Fault::Unsupported, message),
+        };
+        PassError { message, fault, location: location.to_raw() }
     }
 
-    /// An error at an operation.
+    /// An error at an operation, as [`PassError::new`].
     pub fn at(op: Op<'_>, message: impl Into<String>) -> PassError {
         PassError::new(op.location(), message)
     }
+
+    /// The program, or what was bound in it, is wrong.
+    pub fn user(op: Op<'_>, message: impl Into<String>) -> PassError {
+        PassError::of(Fault::User, op, message)
+    }
+
+    /// The language has this, and the compiler does not yet.
+    pub fn unsupported(op: Op<'_>, message: impl Into<String>) -> PassError {
+        PassError::of(Fault::Unsupported, op, message)
+    }
+
+    /// A promise of the compiler does not hold.
+    pub fn internal(op: Op<'_>, message: impl Into<String>) -> PassError {
+        PassError::of(Fault::Internal, op, message)
+    }
+
+    fn of(fault: Fault, op: Op<'_>, message: impl Into<String>) -> PassError {
+        PassError { message: message.into(), fault, location: op.location().to_raw() }
+    }
+
+    /// Whose fault it is.
+    pub fn fault(&self) -> Fault {
+        self.fault
+    }
+}
+
+thread_local! {
+    /// The fault of the error that a pass is reporting. MLIR's diagnostics carry none,
+    /// and call their handler on this thread before they return.
+    static REPORTING: Cell<Option<Fault>> = const { Cell::new(None) };
+}
+
+/// Whose fault the error is that a diagnostic handler was called with, and the message
+/// without words that only say so. What no pass of ours reports (a verifier, a pass of
+/// MLIR) is about IR that the compiler made.
+pub(crate) fn reported(message: &str) -> (Fault, String) {
+    let fault = REPORTING.get().unwrap_or(Fault::Internal);
+    let plain = match fault {
+        Fault::Internal => message.strip_prefix(INTERNAL).unwrap_or(message),
+        Fault::User | Fault::Unsupported => message,
+    };
+    (fault, plain.to_owned())
+}
+
+fn report(location: Location<'_>, fault: Fault, message: &str) {
+    REPORTING.set(Some(fault));
+    match fault {
+        Fault::Internal => ir::emit_error(location, &format!("{INTERNAL}{message}")),
+        Fault::User | Fault::Unsupported => ir::emit_error(location, message),
+    }
+    REPORTING.set(None);
 }
 
 /// The function of a pass: the operation it is anchored on, and its options.
@@ -157,11 +230,11 @@ unsafe extern "C" fn run_pass(
         Ok(Ok(())) => true,
         Ok(Err(error)) => {
             // SAFETY: the location belongs to the live context of `op`.
-            ir::emit_error(unsafe { Location::from_raw(error.location) }, &error.message);
+            report(unsafe { Location::from_raw(error.location) }, error.fault, &error.message);
             false
         }
         Err(_) => {
-            ir::emit_error(op.location(), &format!("internal error: pass {} panicked", pass.name));
+            report(op.location(), Fault::Internal, &format!("pass {} panicked", pass.name));
             false
         }
     }

@@ -4,8 +4,9 @@
 //! that imports it, and the loader gets it relative to the root file, with `/` and
 //! without `.` and inner `..`. Each file stands in the text once, at its first
 //! import, between marker lines (see [`SourceFile`]); so cycles end, and places in
-//! the text are shown as places in the files. The text does not depend on where the
-//! files lie, which makes it fit to be part of a cache key.
+//! the text are shown as places in the files. Whether two paths are one file, the root
+//! among them, the loader knows ([`Loader::identity`]). The text does not depend on
+//! where the files lie, which makes it fit to be part of a cache key.
 
 use std::collections::BTreeSet;
 
@@ -19,25 +20,44 @@ use crate::{
 /// Imports nest at most this deep.
 const MAX_DEPTH: usize = 32;
 
-/// Reads a file by its path relative to the root file; the error is shown to people.
-pub type Loader<'a> = dyn FnMut(&str) -> Result<String, String> + 'a;
+/// Where imported files come from. A closure from paths to texts is one.
+pub trait Loader {
+    /// The text of a file by its path relative to the root file; the error is shown to
+    /// people.
+    fn load(&mut self, path: &str) -> Result<String, String>;
 
-/// The text of the root file with all imports expanded. An import that fails is
-/// reported and left in the text.
-pub fn expand(name: &str, text: &str, loader: &mut Loader<'_>) -> (SourceFile, Vec<Diagnostic>) {
-    let mut expander = Expander { out: String::new(), sink: Sink::default(), seen: BTreeSet::new(), loader };
+    /// What is equal for paths of one file, and differs for others. Without links, and
+    /// without paths that leave the root's folder, that is the path.
+    fn identity(&mut self, path: &str) -> String {
+        path.to_owned()
+    }
+}
+
+impl<F: FnMut(&str) -> Result<String, String>> Loader for F {
+    fn load(&mut self, path: &str) -> Result<String, String> {
+        self(path)
+    }
+}
+
+/// The text of the root file with all imports expanded; `name` is its path, with `/`. An
+/// import that fails is reported and left in the text.
+pub fn expand(name: &str, text: &str, loader: &mut dyn Loader) -> (SourceFile, Vec<Diagnostic>) {
+    let root = loader.identity(name.rsplit('/').next().unwrap_or(name));
+    let mut expander =
+        Expander { out: String::new(), sink: Sink::default(), seen: BTreeSet::from([root]), loader };
     expander.file(None, text, 0);
     (SourceFile::new(name, &expander.out), expander.sink.finish())
 }
 
-struct Expander<'a, 'b> {
+struct Expander<'a> {
     out: String,
     sink: Sink,
+    /// The identities of the files that stand in the text.
     seen: BTreeSet<String>,
-    loader: &'a mut Loader<'b>,
+    loader: &'a mut dyn Loader,
 }
 
-impl Expander<'_, '_> {
+impl Expander<'_> {
     /// Appends a file; `file` is `None` for the root.
     fn file(&mut self, file: Option<&str>, text: &str, depth: usize) {
         let source = SourceFile::new(file.unwrap_or_default(), text);
@@ -89,17 +109,18 @@ impl Expander<'_, '_> {
         depth: usize,
     ) -> Result<Option<(String, String)>, String> {
         let path = join(from, path).ok_or("the path is empty or has control characters")?;
-        if self.seen.contains(&path) {
+        let identity = self.loader.identity(&path);
+        if self.seen.contains(&identity) {
             return Ok(None);
         }
         if depth + 1 >= MAX_DEPTH {
             return Err(format!("imports nest at most {MAX_DEPTH} levels"));
         }
-        let text = (self.loader)(&path)?;
+        let text = self.loader.load(&path)?;
         if text.len() > MAX_TEXT || self.out.len() + text.len() > MAX_TEXT {
             return Err(format!("the text would have more than {MAX_TEXT} bytes"));
         }
-        self.seen.insert(path.clone());
+        self.seen.insert(identity);
         Ok(Some((path, text)))
     }
 }
@@ -210,6 +231,40 @@ mod tests {
         assert_eq!(only.message, "cannot import \"gone.ph\": x/gone.ph is gone");
         assert_eq!(source.location(only.span.start), Location { file: "x/y.ph".into(), line: 2, column: 3 });
         assert_eq!(source.slice(only.span), "import \"gone.ph\"");
+    }
+
+    /// Files of the folder `imp`, which is reached under several names.
+    struct Folder;
+
+    impl Loader for Folder {
+        fn load(&mut self, path: &str) -> Result<String, String> {
+            match self.identity(path).as_str() {
+                "imp/c1.ph" => Ok("import \"../imp/c2.ph\"\nconst C1 = 1\n".to_owned()),
+                "imp/c2.ph" => Ok("import \"c1.ph\"\nimport \"root.ph\"\nconst C2 = 2\n".to_owned()),
+                other => Err(format!("{other} is read once too often")),
+            }
+        }
+
+        fn identity(&mut self, path: &str) -> String {
+            let path = path.strip_prefix("../imp/").or(path.strip_prefix("link/")).unwrap_or(path);
+            format!("imp/{path}")
+        }
+    }
+
+    #[test]
+    fn a_file_under_two_paths_and_the_root_stand_once() {
+        let text = "import \"c1.ph\"\nimport \"link/c2.ph\"\nimport \"../imp/root.ph\"\nimport \"root.ph\"\nconst R = 3\n";
+        for name in ["root.ph", "some/where/imp/root.ph"] {
+            let (source, diagnostics) = expand(name, text, &mut Folder);
+            assert_eq!(diagnostics, [], "{name}");
+            for (item, count) in [("const C1", 1), ("const C2", 1), ("const R", 1), ("import", 0)] {
+                assert_eq!(source.text().matches(item).count(), count, "{item}");
+            }
+        }
+        // A closure knows its root by its path.
+        let mut none = |path: &str| Err(format!("{path} was asked for"));
+        assert_eq!(expand("a/k.ph", "import \"./k.ph\"\n", &mut none).1, []);
+        assert_eq!(expand("a/k.ph", "import \"b/k.ph\"\n", &mut none).1.len(), 1);
     }
 
     #[test]

@@ -42,6 +42,7 @@ pub mod typed;
 mod walk;
 
 pub use check::{Checked, check};
+pub use constraint::Refusal;
 pub use diagnostics::{Code, Diagnostic, Severity};
 pub use parser::parse;
 pub use source::{Location, MAX_TEXT, SourceFile};

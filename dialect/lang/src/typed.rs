@@ -13,7 +13,7 @@
 //!   points only is a scalar;
 //! - bodies of loops and branches list the outer variables that they assign.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use phobos_artifact::{Access, Contract, DType, Element, GridExpr};
 
@@ -36,8 +36,8 @@ pub struct Kernel {
     /// are `@autotune` parameters.
     pub dims: Vec<String>,
     /// The named dims that must be bound at compile time, because a tile has them
-    /// as an extent.
-    pub required_dims: BTreeSet<String>,
+    /// as an extent, and where one first does.
+    pub required_dims: BTreeMap<String, Span>,
     /// The `@autotune` parameters in source order.
     pub params: Vec<Param>,
     /// The `where` conditions over them.
@@ -121,7 +121,7 @@ pub struct Param {
 /// A `where` condition of `@autotune`: a candidate for which it is false is dropped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParamConstraint {
-    /// A `bool` expression of [`ExprKind::Int`], `Bool`, `Param`, `Unary` and `Binary` nodes.
+    /// A `bool` expression of [`ExprKind::Int`], `Bool`, `Param`, `Unary`, `Binary` and `Cast` nodes over integers.
     pub condition: Expr,
     /// Where it stands.
     pub span: Span,

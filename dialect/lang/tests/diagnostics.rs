@@ -111,8 +111,47 @@ fn messages_are_as_drawn() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
-    let drawn_elsewhere = [Code::TextTooLarge, Code::TooDeep, Code::Internal];
+    let drawn_elsewhere = [Code::TextTooLarge, Code::TooDeep, Code::RefusedValues, Code::Internal];
     let missing: Vec<&Code> =
         Code::ALL.iter().filter(|code| !codes.contains(code) && !drawn_elsewhere.contains(code)).collect();
     assert!(missing.is_empty(), "no program shows {missing:?}");
+}
+
+/// Names that stand before `(` in backticks: what messages tell people to call.
+fn calls(text: &str, found: &mut Vec<String>) {
+    for quoted in text.split('`').skip(1).step_by(2) {
+        for (at, _) in quoted.match_indices('(') {
+            let before = quoted.get(..at).unwrap_or_default();
+            let name = before.rsplit(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '@')).next();
+            if let Some(name) = name.filter(|name| !name.is_empty() && !name.starts_with('@')) {
+                found.push(name.to_owned());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_function_that_a_help_names_exists() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/diagnostics");
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&folder).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        text.lines()
+            .filter_map(|line| line.split_once("help: "))
+            .for_each(|(_, help)| calls(help, &mut found));
+    }
+    Code::ALL.iter().for_each(|code| calls(code.rule(), &mut found));
+    // Forms of the language that are no builtins.
+    let forms = ["range", "where"];
+    for name in &found {
+        let known = check::BUILTINS.iter().any(|info| info.name == name)
+            || name.parse::<Element>().is_ok()
+            || forms.contains(&name.as_str());
+        assert!(known, "no function is called `{name}`");
+    }
+    assert!(found.iter().any(|name| name == "dot") && found.iter().any(|name| name == "f32"));
+    // What is not available yet is no advice.
+    for name in ["atomic_add", "print", "concat", "grid_barrier"] {
+        assert!(!found.iter().any(|found| found == name), "{name}");
+    }
 }

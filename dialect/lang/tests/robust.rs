@@ -146,7 +146,7 @@ fn verify_expr(kernel: &Kernel, expr: &Expr) {
                 Dim::Const(value) => assert!(*value > 0),
                 Dim::Param(name) => assert!(kernel.params.iter().any(|param| param.name == *name)),
                 Dim::TensorDim(name) => {
-                    assert!(kernel.required_dims.contains(name), "{name}");
+                    assert!(kernel.required_dims.contains_key(name), "{name}");
                     assert!(kernel.dims.contains(name));
                 }
             }
@@ -407,4 +407,77 @@ fn token_soup_and_mutations_do_not_panic() {
         clean += run(&text.into_iter().collect::<String>());
     }
     assert!(clean > 20, "mutations of correct programs are sometimes correct: {clean}");
+}
+
+#[test]
+fn huge_numbers_end_in_a_diagnostic_or_a_kernel() {
+    let numbers = [
+        "0",
+        "-1",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "9223372036854775808",
+        "18446744073709551615",
+        "99999999999999999999",
+        "0xffffffffffffffff",
+        "1 << 63",
+        "1 << 64",
+        "-(1 << 63) - 1",
+        "1e308",
+        "1e999",
+        "18446744073709551615 * 18446744073709551615",
+        "~18446744073709551615",
+        "1 / 0",
+        "1 % 0",
+        "1 << -1",
+        "-9223372036854775808 / -1",
+        "BIG",
+        "BIG * BIG",
+        "-BIG * BIG * BIG",
+        "(BIG * BIG - BIG * BIG - BIG) << 63",
+    ];
+    for number in numbers {
+        for form in [
+            "X[@] = 1.0",
+            "X[@ :+ 4] = 1.0",
+            "X[0 :+ @] = 1.0",
+            "X[@ : @ + 4] = 1.0",
+            "X[0 : @] = 1.0",
+            "X[@ : @] = 1.0",
+            "let a = reshape(X[0 :+ 4], [@, @])",
+            "let a = broadcast(1.0, [@, @, @, @])",
+            "let a = flat(broadcast(1.0, [@, @, @, @]))",
+            "let a = iota([4], @)",
+            "let a = sum(X[0 :+ 4], @)",
+            "let a = program_id(@)",
+            "for i in range(@, @, @) { X[i * (@)] = 1.0 }",
+            "let a = i8(@)",
+            "let a: u32 = @",
+            "let a = X[0 :+ 4]\n let b = a[@]",
+            "let a = X[0 :+ 4]\n let b = a[@ :+ 2]",
+            "let a = n << (@)",
+            "let a = f16(@)",
+            "let a = X[(n + @) * (n - (@)) * (n * (@))]",
+            "while @ > n { }",
+            "let a: tile<f32>[@] = 1.0",
+            "var a: tile<f32>[4] = 1.0\n a[@ :+ 2] = 2.0",
+            "let a = min(@, n) + max(@, @) + abs(@)",
+        ] {
+            for attribute in [
+                "",
+                "#autotune(T in [@])",
+                "#autotune(T in [1, 2] where T * (@) > (@) << T)",
+                "#grid(@)",
+                "#launch(@)",
+                "#aligned(N = @)",
+            ] {
+                let text = format!(
+                    "const BIG = 18446744073709551615\n{attribute}\nkernel k(X: tensor<f32>[N], n: i64) {{\n {form}\n X[program_id(0)] = 0.0\n}}"
+                );
+                run(&text.replace('@', &format!("({number})")).replace('#', "@"));
+            }
+            let text = "kernel k(X: tensor<f32>[@]) { X[0] = 1.0 }".replace('@', number);
+            run(&text);
+        }
+    }
 }

@@ -327,7 +327,7 @@ kernel k[A: format](X: tensor<f32>[N, K], Y: tensor<A>[N, K], Z: tensor<A>[N, T]
         let kernel = kernel(text, &[("A", format)]);
         assert_eq!(kernel.contracts, [Contract::Multiple { dim: "K".into(), of: 32 }]);
         assert_eq!(multiple(&kernel), [32]);
-        assert!(kernel.required_dims.contains("K"));
+        assert!(kernel.required_dims.contains_key("K"));
         assert_eq!(kernel.tensors[1].access, Access::Write);
     }
     for float in ["f32", "f16", "bf16"] {
@@ -437,4 +437,47 @@ kernel k(W: tensor<q8_0>[N, K], X: tensor<f32>[N, K]) {
     assert!(!accepted(64, 64), "too large");
     assert!(!accepted(16, 16), "not whole blocks");
     assert!(!kernel.accepts(&[("A".to_owned(), 16)].into()), "a parameter is missing");
+}
+
+#[test]
+fn a_condition_takes_every_operator_that_is_checked() {
+    let holds = |condition: &str, a: u64, b: u64| {
+        let text = format!(
+            "const LIMIT: i32 = 64\nconst SMALL: u8 = 200
+@autotune(A in [1, 2], B in [1, 2] where {condition})
+kernel k(X: tensor<f32>[N]) {{ X[program_id(0) * A :+ A] = broadcast(0.0, [A]) }}"
+        );
+        let kernel = kernel(&text, &[]);
+        kernel.constraints[0].holds(&[("A".to_owned(), a), ("B".to_owned(), b)].into())
+    };
+    for (condition, a, b, wanted) in [
+        ("A << 1 <= 64", 32, 1, true),
+        ("A << 1 <= 64", 33, 1, false),
+        ("A << B == 0", 5, 64, true),
+        ("A << -1 == 0", 5, 1, true),
+        ("A << 40 == 1 << 60", 1 << 20, 1, true),
+        ("A >> 2 == 2", 11, 1, true),
+        ("A >> 64 == 0 && -A >> 64 == -1 && -A >> 1 == -3", 5, 1, true),
+        ("A & B == 4", 6, 12, true),
+        ("A | B == 14", 6, 12, true),
+        ("A ^ B == 10", 6, 12, true),
+        ("~A == -7", 6, 1, true),
+        ("A / 0 == 0 && A % 0 == A", 6, 1, true),
+        ("A / B == 2 && A % B == 1", 5, 2, true),
+        ("-A / B == -2 && -A % B == -1", 5, 2, true),
+        ("min(A, B) == 2 && max(A, B) == 5 && !(A < B)", 5, 2, true),
+        ("(A < B) == (B > A) && (A <= B) != (A > B)", 5, 2, true),
+        // Typed constants: what has a type wraps as it does at run time.
+        ("A <= LIMIT", 64, 1, true),
+        ("A <= LIMIT", 65, 1, false),
+        ("i32(A) < 0", 1 << 31, 1, true),
+        ("u8(A) + SMALL == 0", 56, 1, true),
+        ("u8(1) << 8 == 0", 1, 1, true),
+        ("bool(A - B)", 3, 2, true),
+        ("bool(A - B)", 2, 2, false),
+    ] {
+        assert_eq!(holds(condition, a, b), Some(wanted), "{condition} for A = {a}, B = {b}");
+    }
+    // An index does not wrap: what does not fit has no value.
+    assert_eq!(holds("A * A * A * B * B > 0", 1 << 31, 1 << 31), None);
 }

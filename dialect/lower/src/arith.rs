@@ -170,7 +170,11 @@ impl<'c> Lowering<'c, '_> {
         Ok(self.builder.select(fits, shifted, self.splat_integer(ty, 0)?)?)
     }
 
-    pub(crate) fn math(&self, op: MathOp, value: Val<'c>) -> Result<Val<'c>> {
+    pub(crate) fn math(&self, op: MathOp, value: Val<'c>, scalar: Option<DType>) -> Result<Val<'c>> {
+        if scalar.is_some_and(unsigned) {
+            // Of integers there is `abs` alone.
+            return Ok(value);
+        }
         let ty = value.r#type();
         let element = self.element(ty);
         if !phobos_dialect::ir::is_float(element) {
@@ -181,7 +185,7 @@ impl<'c> Lowering<'c, '_> {
             // Half types compute in f32 and round once.
             let wide = self.like(ty, self.builder.f32());
             let widened = self.builder.value("arith.extf", &[value], wide, &[])?;
-            let result = self.math(op, widened)?;
+            let result = self.math(op, widened, Some(DType::F32))?;
             return Ok(self.builder.value("arith.truncf", &[result], ty, &[])?);
         }
         let name = match op {

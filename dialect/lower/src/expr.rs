@@ -11,6 +11,10 @@ use phobos_lang::typed::{self, AxisIndex, Expr, ExprKind, ReduceOp};
 
 use crate::{LowerError, Lowering, Result, dim};
 
+/// How a value of a tile becomes a scalar.
+const THROUGH_MEMORY: &str =
+    "store the tile to a tensor `S` and read the element back: `S[0 :+ 1] = t`, then `S[0]`";
+
 impl<'c> Lowering<'c, '_> {
     /// The value of an expression.
     pub(crate) fn expr(&mut self, expr: &Expr) -> Result<Val<'c>> {
@@ -23,7 +27,7 @@ impl<'c> Lowering<'c, '_> {
 
     fn expr_here(&mut self, expr: &Expr) -> Result<Val<'c>> {
         let unsupported =
-            |what: &str| Err(LowerError::Unsupported { what: what.to_owned(), span: expr.span });
+            |what: &str, help| Err(LowerError::Unsupported { what: what.to_owned(), span: expr.span, help });
         let ty = self.ty(&expr.ty)?;
         match &expr.kind {
             ExprKind::Int(number) => Ok(self.builder.integer(ty, *number)?),
@@ -60,8 +64,9 @@ impl<'c> Lowering<'c, '_> {
                 self.binary(*op, a, b, dtype)
             }
             ExprKind::Math { op, operand } => {
+                let dtype = scalar_type(&operand.ty);
                 let operand = self.expr(operand)?;
-                self.math(*op, operand)
+                self.math(*op, operand, dtype)
             }
             ExprKind::Fma { a, b, c } => {
                 let operands = [self.expr(a)?, self.expr(b)?, self.expr(c)?];
@@ -97,7 +102,13 @@ impl<'c> Lowering<'c, '_> {
             ExprKind::Load { tensor, slice, fill } => self.load(*tensor, slice, fill.as_deref(), ty),
             ExprKind::TileSlice { tile, slice } => {
                 if !matches!(expr.ty, typed::Type::Tile(_)) {
-                    return unsupported("reading one element of a tile");
+                    // What reads no element in the text is a tile where a scalar is needed.
+                    let what = if tile.span == expr.span {
+                        "a tile of one element where a scalar is needed"
+                    } else {
+                        "reading one element of a tile"
+                    };
+                    return unsupported(what, Some(THROUGH_MEMORY));
                 }
                 let tile = self.expr(tile)?;
                 let (offsets, full) = self.slice(slice, element_of(tile)?)?;
@@ -105,7 +116,7 @@ impl<'c> Lowering<'c, '_> {
                 operands.extend(offsets);
                 let value =
                     self.builder.value("phobos.extract", &operands, full.to_type(self.context), &[])?;
-                self.reshape(value, ty)
+                self.without_points(value, slice, ty)
             }
             ExprKind::Dot { .. } => {
                 let zero = self.builder.constant(self.element_type(&expr.ty)?, 0.0)?;
@@ -161,7 +172,7 @@ impl<'c> Lowering<'c, '_> {
                 }
                 Ok(self.builder.value("phobos.arg_reduce", &[value], ty, &attributes)?)
             }
-            ExprKind::AtomicAdd { .. } => unsupported("atomic_add"),
+            ExprKind::AtomicAdd { .. } => unsupported("atomic_add", None),
         }
     }
 
@@ -214,6 +225,21 @@ impl<'c> Lowering<'c, '_> {
         Ok(self.builder.value("phobos.reshape", &[value], ty, &[])?)
     }
 
+    /// A slice without the axes of its points.
+    fn without_points(&self, value: Val<'c>, slice: &[AxisIndex], ty: Type<'c>) -> Result<Val<'c>> {
+        let points: Vec<String> = slice
+            .iter()
+            .enumerate()
+            .filter(|(_, axis)| matches!(axis, AxisIndex::Point(_)))
+            .map(|(number, _)| number.to_string())
+            .collect();
+        if points.is_empty() {
+            return Ok(value);
+        }
+        let points = self.builder.parsed_attribute(&format!("array<i64: {}>", points.join(", ")))?;
+        Ok(self.builder.value("phobos.reshape", &[value], ty, &[("points", points)])?)
+    }
+
     fn load(
         &mut self,
         tensor: typed::TensorId,
@@ -234,7 +260,7 @@ impl<'c> Lowering<'c, '_> {
         operands.extend(fill);
         let segments = self.builder.segments(&[1, offsets.len(), usize::from(fill.is_some()), 0]);
         let value = self.builder.value("phobos.load", &operands, full.to_type(self.context), &[segments])?;
-        self.reshape(value, ty)
+        self.without_points(value, slice, ty)
     }
 
     fn load_scalar(

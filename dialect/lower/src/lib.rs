@@ -38,6 +38,8 @@ pub enum LowerError {
         what: String,
         /// Where it stands.
         span: Span,
+        /// What to do instead.
+        help: Option<&'static str>,
     },
     /// A bug: the typed tree broke one of its promises, or MLIR refused an operation.
     #[error("internal error: {0}")]

@@ -21,8 +21,9 @@ impl<'c> Lowering<'c, '_> {
     }
 
     fn statement_here(&mut self, statement: &typed::Stmt) -> Result<()> {
-        let unsupported =
-            |what: &str| Err(LowerError::Unsupported { what: what.to_owned(), span: statement.span });
+        let unsupported = |what: &str| {
+            Err(LowerError::Unsupported { what: what.to_owned(), span: statement.span, help: None })
+        };
         match &statement.kind {
             StmtKind::Let { var, value } | StmtKind::Assign { var, value } => {
                 let value = self.expr(value)?;

@@ -9,16 +9,14 @@ use std::{
 };
 
 use clap::{CommandFactory, Parser, ValueEnum};
-use phobos_artifact::{
-    Artifact, Chip, CompileOptions, CompileRequest, Element, IndexBits, fingerprint::version_line,
-    frame::FailureKind,
-};
+use phobos_artifact::{Chip, CompileOptions, CompileRequest, DimRange, Element, IndexBits, Metadata};
 use phobos_driver::{
     Failure, Stage,
-    compile::{Output, expand_imports},
+    compile::{Messages, Output, expand_imports},
     compile_to,
 };
-use phobos_lang::{MAX_TEXT, SourceFile, diagnostics::RenderOptions};
+use phobos_lang::{MAX_TEXT, SourceFile, diagnostics::RenderOptions, import::Loader};
+use phobos_worker::{fingerprint::version_line, frame::FailureKind};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,7 +36,7 @@ Exit status: 0 done; 2 the source or the arguments are wrong; 1 everything else.
 #[derive(Parser)]
 #[command(name = "phobos-compile", after_help = EXAMPLES, disable_version_flag = true)]
 struct Arguments {
-    /// The .ph source
+    /// The .ph source; with --explain also a code
     file: Option<PathBuf>,
     /// The kernel to compile; not needed when the source has only one
     #[arg(long, value_name = "K")]
@@ -52,6 +50,10 @@ struct Arguments {
     /// Fix a named dim at compile time
     #[arg(long = "dim", value_name = "N=V", value_parser = number)]
     dims: Vec<(String, u64)>,
+    /// Say which values a dim has at launch, such as M=1, M=2..31 or M=32..: tiles are chosen
+    /// for them
+    #[arg(long = "range", value_name = "N=A..B", value_parser = range)]
+    ranges: Vec<(String, DimRange)>,
     /// Bind a generic parameter to an element type, such as F=q4_1
     #[arg(long = "type", value_name = "N=T", value_parser = element)]
     types: Vec<(String, Element)>,
@@ -67,9 +69,10 @@ struct Arguments {
     /// Where to write; `-` is stdout
     #[arg(short, value_name = "OUT")]
     output: Option<PathBuf>,
-    /// Say which path each dot took and why; with a code, explain a diagnostic
-    #[arg(long, value_name = "CODE", num_args = 0..=1, default_missing_value = "")]
-    explain: Option<String>,
+    /// Say which path each dot took and why; with a code such as PH0012 in place of the file,
+    /// explain that diagnostic
+    #[arg(long)]
+    explain: bool,
     /// How diagnostics are written to stderr
     #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
     message_format: MessageFormat,
@@ -130,6 +133,12 @@ fn number(text: &str) -> Result<(String, u64), String> {
     Ok((name, value))
 }
 
+fn range(text: &str) -> Result<(String, DimRange), String> {
+    let (name, value) = pair(text)?;
+    let range = value.parse().map_err(|error| format!("{error}"))?;
+    Ok((name, range))
+}
+
 fn element(text: &str) -> Result<(String, Element), String> {
     let (name, value) = pair(text)?;
     let element = value.parse().map_err(|error| format!("{error}"))?;
@@ -164,7 +173,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(mut arguments: Arguments) -> Result<(), Exit> {
+fn run(arguments: Arguments) -> Result<(), Exit> {
     if arguments.version {
         return print(version_line("phobos-compile").as_bytes(), true);
     }
@@ -180,23 +189,21 @@ fn run(mut arguments: Arguments) -> Result<(), Exit> {
         }
         return phobos_driver::worker::run().map_err(|error| Exit::other(error.to_string()));
     }
-    let mut explain_paths = false;
-    match arguments.explain.take() {
-        None => {}
-        Some(code) if code.is_empty() => explain_paths = true,
-        Some(code) if arguments.file.is_none() && !looks_like_code(&code) => {
-            // `--explain k.ph`: the file stands where a code might.
-            explain_paths = true;
-            arguments.file = Some(code.into());
-        }
-        Some(code) => {
-            let code: phobos_lang::Code = code.parse().map_err(|error| Exit::usage(format!("{error}")))?;
-            return print(code.explain().as_bytes(), false);
-        }
-    }
     let Some(file) = arguments.file.clone() else {
         return Err(Exit::usage("no input: name a .ph file (see --help)"));
     };
+    if arguments.explain {
+        if let Some(code) = file.to_str().filter(|text| looks_like_code(text)) {
+            let code: phobos_lang::Code = code.parse().map_err(|error| Exit::usage(format!("{error}")))?;
+            return print(code.explain().as_bytes(), false);
+        }
+        if let Some(emit @ (Emit::Tile | Emit::Specialized)) = arguments.emit {
+            let stage = emit.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+            return Err(Exit::usage(format!(
+                "--explain: `--emit {stage}` stops before paths are chosen; use a later stage, or no --emit"
+            )));
+        }
+    }
     let colour =
         std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && io::stderr().is_terminal();
     let options = RenderOptions { colour };
@@ -210,12 +217,25 @@ fn run(mut arguments: Arguments) -> Result<(), Exit> {
         Some(Emit::Asm) => Stage::Asm,
         Some(Emit::Obj) => Stage::Obj,
     };
-    let output = compile_to(&request, &name, stage, options)
+    let compiled = compile_to(&request, &name, stage, options)
         .map_err(|failure| failed(failure, arguments.message_format))?;
-    if explain_paths && let Output::Artifact(artifact) = &output {
-        explain(artifact);
+    warn(&compiled.warnings, arguments.message_format);
+    if arguments.explain
+        && let Some(metadata) = &compiled.metadata
+    {
+        explain(metadata);
     }
-    write_output(&arguments, &file, &request, output)
+    write_output(&arguments, &file, &request, compiled.output)
+}
+
+/// Warnings, which change no exit status.
+fn warn(warnings: &Messages, format: MessageFormat) {
+    let text = match format {
+        MessageFormat::Text => warnings.rendered.clone(),
+        MessageFormat::Json => warnings.json.iter().map(|one| format!("{one}\n")).collect(),
+    };
+    // A closed stderr leaves nobody to tell.
+    io::stderr().write_all(text.as_bytes()).ok();
 }
 
 /// `PH` and digits, whether there is such a diagnostic or not.
@@ -232,8 +252,7 @@ fn request(
     let name = file.display().to_string();
     let text = read_text(file).map_err(|error| Exit::usage(format!("{name}: {error}")))?;
     let folder = file.parent().unwrap_or(Path::new(""));
-    let mut load = |path: &str| read_text(&folder.join(path)).map_err(|error| error.to_string());
-    let source = expand_imports(&name, &text, &mut load, options)
+    let source = expand_imports(&name, &text, &mut Folder(folder), options)
         .map_err(|failure| failed(failure, arguments.message_format))?;
     let chip: Chip = arguments.chip.parse().map_err(|error| Exit::usage(format!("--chip: {error}")))?;
     let kernel = match &arguments.kernel {
@@ -249,11 +268,27 @@ fn request(
         kernel,
         elements: unique("type", &arguments.types)?,
         dims: unique("dim", &arguments.dims)?,
+        ranges: unique("range", &arguments.ranges)?,
         params: unique("param", &arguments.params)?,
         options: CompileOptions { index_bits, no_tune: arguments.no_tune },
         chip,
     };
     Ok((request, name))
+}
+
+/// The folder of the root file, from which imports are read.
+struct Folder<'a>(&'a Path);
+
+impl Loader for Folder<'_> {
+    fn load(&mut self, path: &str) -> Result<String, String> {
+        read_text(&self.0.join(path)).map_err(|error| error.to_string())
+    }
+
+    fn identity(&mut self, path: &str) -> String {
+        // A file that cannot be found is reported when it is read.
+        let found = fs::canonicalize(self.0.join(path));
+        found.map_or_else(|_| path.to_owned(), |found| found.to_string_lossy().into_owned())
+    }
 }
 
 /// Reads a source text, no more of it than the compiler takes.
@@ -305,8 +340,7 @@ fn failed(failure: Failure, format: MessageFormat) -> Exit {
     Exit { status, message }
 }
 
-fn explain(artifact: &Artifact) {
-    let metadata = &artifact.metadata;
+fn explain(metadata: &Metadata) {
     let params: Vec<String> = metadata.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
     eprintln!("{} for {}: {}", metadata.kernel, metadata.chip, params.join(" "));
     eprintln!("  grid {} x {} x {}", metadata.grid[0], metadata.grid[1], metadata.grid[2]);
@@ -363,5 +397,58 @@ fn print(bytes: &[u8], newline: bool) -> Result<(), Exit> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Exit::other(format!("stdout: {error}"))),
         Ok(()) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn flags_of(text: &str, found: &mut BTreeSet<String>) {
+        for (at, _) in text.match_indices("--") {
+            let before = text.get(..at).and_then(|before| before.chars().next_back());
+            let name: String = text
+                .get(at + 2..)
+                .unwrap_or_default()
+                .chars()
+                .take_while(|c| c.is_ascii_lowercase() || *c == '-')
+                .collect();
+            let begins = before.is_none_or(|c| c.is_whitespace() || "`\"({".contains(c));
+            if begins && name.len() > 1 && !name.starts_with('-') {
+                found.insert(name.trim_end_matches('-').to_owned());
+            }
+        }
+    }
+
+    fn read(folder: &Path, found: &mut BTreeSet<String>) {
+        for entry in fs::read_dir(folder).expect("a folder of the sources") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                read(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs" || extension == "ph") {
+                flags_of(&fs::read_to_string(&path).expect("a text"), found);
+            }
+        }
+    }
+
+    #[test]
+    fn every_flag_that_a_message_names_exists() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut named = BTreeSet::new();
+        for folder in ["dialect/lang", "dialect/lower/src", "driver/src", "passes/src"] {
+            read(&root.join(folder), &mut named);
+        }
+        let mut command = Arguments::command();
+        command.build();
+        let known: Vec<&str> = command.get_arguments().filter_map(|argument| argument.get_long()).collect();
+        let passes = |name: &str| {
+            ["phobos-", "convert-phobos-", "mlir-", "pass-pipeline"].iter().any(|p| name.starts_with(p))
+        };
+        let unknown: Vec<&String> =
+            named.iter().filter(|name| !known.contains(&name.as_str()) && !passes(name)).collect();
+        assert!(unknown.is_empty(), "no such flags: {unknown:?}");
+        assert!(["type", "dim", "param", "chip"].iter().all(|name| named.contains(*name)), "{named:?}");
     }
 }

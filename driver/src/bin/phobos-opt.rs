@@ -1,6 +1,6 @@
 //! `phobos-opt`: mlir-opt with the phobos dialect and passes.
 
-use phobos_artifact::fingerprint::{llvm_version, version_line};
+use phobos_worker::fingerprint::{llvm_version, version_line};
 
 fn main() {
     // mlir-opt's own --version knows only LLVM's.

@@ -17,10 +17,10 @@ use std::{
 };
 
 use phobos_artifact::{
-    Artifact, Chip, CompileError, CompileOptions, CompileRequest, Fingerprint, GridExpr, Image, ImageKind,
-    IndexBits, KernelSource, Metadata,
+    Artifact, Chip, CompileOptions, CompileRequest, GridExpr, Image, ImageKind, IndexBits, Metadata,
 };
 use phobos_kernel_cache::{CacheOptions, CachedSource, fs::RealFileSystem, warning::Sink};
+use phobos_worker::{CompileError, KernelSource};
 
 /// What a process started by a test is to do.
 pub const ROLE: &str = "PHOBOS_TEST_ROLE";
@@ -33,6 +33,7 @@ pub fn request(kernel: &str, chip: Chip) -> CompileRequest {
         kernel: kernel.into(),
         elements: BTreeMap::new(),
         dims: BTreeMap::new(),
+        ranges: BTreeMap::new(),
         params: BTreeMap::new(),
         options: CompileOptions::default(),
         chip,
@@ -50,7 +51,7 @@ pub fn artifact(request: &CompileRequest) -> Artifact {
         metadata: Metadata {
             kernel: request.kernel.clone(),
             chip: request.chip,
-            fingerprint: Fingerprint::current().long(),
+            fingerprint: phobos_worker::fingerprint::current().long(),
             arguments: vec![],
             grid: [GridExpr::Const(1), GridExpr::Const(1), GridExpr::Const(1)],
             threads: 32,

@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
-use phobos_artifact::{CompileError, DType, Element, KernelSource, WorkerOptions, WorkerPool};
+use phobos_artifact::{DType, Element};
 use phobos_device::Device;
 use phobos_models::{
     Activations, Logits, Settings,
     kernels::{Role, Rows},
 };
+use phobos_worker::{CompileError, KernelSource, WorkerOptions, WorkerPool};
 
 use crate::{
     builder::{Builder, Value},

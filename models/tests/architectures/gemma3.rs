@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
-use phobos_artifact::{DType, KernelSource};
+use phobos_artifact::DType;
 use phobos_device::Device;
 use phobos_gguf::{GgufFile, OpenOptions};
 use phobos_models::{Activations, Logits, Settings};
+use phobos_worker::KernelSource;
 
 use crate::{
     builder::{Builder, Value},

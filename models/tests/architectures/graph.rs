@@ -3,10 +3,11 @@
 
 use std::{path::Path, sync::Arc};
 
-use phobos_artifact::{Chip, DType, KernelSource};
+use phobos_artifact::{Chip, DType};
 use phobos_device::Device;
 use phobos_gguf::{GgufFile, OpenOptions};
 use phobos_models::{Activations, Logits, Model, ModelError, Settings, kernels::KernelSet};
+use phobos_worker::KernelSource;
 
 use crate::{
     builder::{Builder, Value},

@@ -14,14 +14,15 @@ use std::{
 
 use half::f16;
 use phobos_artifact::{
-    Access, ArgKind, Argument, Artifact, Chip, CompileError, CompileRequest, DType, Element, Extent,
-    GridExpr, IndexBits, KernelSource, Metadata,
+    Access, ArgKind, Argument, Artifact, Chip, CompileRequest, DType, Element, Extent, GridExpr, IndexBits,
+    Metadata,
 };
 use phobos_device::{
     Buffer, CheckedLaunch, Device, DeviceError, DeviceToken, Kernel, MemoryInfo, Permission, SharedBytes,
     Tensor,
 };
 use phobos_gguf::dequantize;
+use phobos_worker::{CompileError, KernelSource};
 
 /// Signatures as in the .ph files: tensors with element (a generic's name or a type),
 /// axes and access; then scalars.
@@ -66,10 +67,11 @@ fn signature(kernel: &str) -> Signature {
                 ("Value", "f32", "N G D", Read),
                 ("Cos", "f32", "P R", Read),
                 ("Sin", "f32", "P R", Read),
+                ("Pos", "i32", "N", Read),
                 ("Keys", "T", "G S R 2", Write),
                 ("Values", "T", "G S D", Write),
             ],
-            &[("pos", DType::I32)],
+            &[],
         ),
         "norm_rope" => (
             &[
@@ -80,39 +82,43 @@ fn signature(kernel: &str) -> Signature {
                 ("Wk", "f32", "2 R", Read),
                 ("Cos", "f32", "P R", Read),
                 ("Sin", "f32", "P R", Read),
+                ("Pos", "i32", "N", Read),
                 ("Keys", "T", "G S 2 R", Write),
                 ("Values", "T", "G S D", Write),
             ],
-            &[("pos", DType::I32), ("eps", DType::F32)],
+            &[("eps", DType::F32)],
         ),
         "attention" => (
             &[
                 ("Q", "f32", "N H D", Read),
                 ("K", "T", "G S D", Read),
                 ("V", "T", "G S D", Read),
+                ("Pos", "i32", "N", Read),
                 ("O", "B", "N E", Write),
             ],
-            &[("pos", DType::I32), ("window", DType::I32), ("scale", DType::F32)],
+            &[("window", DType::I32), ("scale", DType::F32)],
         ),
         "attention_one" => (
             &[
                 ("Q", "f32", "1 G R D", Read),
                 ("K", "T", "G S D", Read),
                 ("V", "T", "G S D", Read),
+                ("Pos", "i32", "1", Read),
                 ("O", "B", "1 G R D", Write),
             ],
-            &[("pos", DType::I32), ("window", DType::I32), ("scale", DType::F32)],
+            &[("window", DType::I32), ("scale", DType::F32)],
         ),
         "attention_part" => (
             &[
                 ("Q", "f32", "1 G R D", Read),
                 ("K", "T", "G S D", Read),
                 ("V", "T", "G S D", Read),
+                ("Pos", "i32", "1", Read),
                 ("O", "f32", "C G R D", Write),
                 ("M", "f32", "C G R 1", Write),
                 ("L", "f32", "C G R 1", Write),
             ],
-            &[("pos", DType::I32), ("window", DType::I32), ("scale", DType::F32)],
+            &[("window", DType::I32), ("scale", DType::F32)],
         ),
         "attention_join" => (
             &[
@@ -276,8 +282,8 @@ impl Device for OracleDevice {
         Kernel::new(&self.token, &artifact.metadata, || Ok(Box::new(()) as Box<dyn Any + Send + Sync>))
     }
 
-    fn launch_checked(&self, kernel: &Kernel, launch: &CheckedLaunch<'_>) -> Result<(), DeviceError> {
-        let name = &kernel.metadata().kernel;
+    fn launch(&self, launch: &CheckedLaunch<'_>) -> Result<(), DeviceError> {
+        let name = &launch.kernel().metadata().kernel;
         *self.launches.lock().unwrap().entry(name.clone()).or_default() += 1;
         let tensors: Vec<&Tensor> = launch.tensors().collect();
         // The slots after the tensors: scalars in the order of the signature.
@@ -324,12 +330,12 @@ fn store(tensor: &Tensor, first: usize, values: &[f64]) {
     bytes(&tensor.buffer).lock().unwrap()[range(start, data.len())].copy_from_slice(&data);
 }
 
-/// Rows [N, heads, D] from position `pos` on of a cache [heads, S, D].
-fn store_heads(cache: &Tensor, pos: usize, heads: usize, rows: &[f64]) {
+/// Rows [N, heads, D] at `positions` [N] of a cache [heads, S, D].
+fn store_heads(cache: &Tensor, positions: &[f64], heads: usize, rows: &[f64]) {
     let length = cache.shape[1] as usize;
     let d = cache.shape[2..].iter().product::<u64>() as usize;
     for (at, row) in rows.chunks(d).enumerate() {
-        store(cache, ((at % heads) * length + pos + at / heads) * d, row);
+        store(cache, ((at % heads) * length + positions[at / heads] as usize) * d, row);
     }
 }
 
@@ -381,12 +387,12 @@ fn run(kernel: &str, t: &[&Tensor], s: &[u64]) {
             }
         }
         "rope" => {
-            let (r, pos) = (axis(0, 2), s[0] as usize);
-            for (tensor, to) in [(0, 0), (1, 5)] {
+            let (r, pos) = (axis(0, 2), &v[5]);
+            for (tensor, to) in [(0, 0), (1, 6)] {
                 let heads = axis(tensor, 1);
                 let mut x = v[tensor].clone();
                 for (n, row) in x.chunks_mut(heads * r * 2).enumerate() {
-                    let angles = (pos + n) * r;
+                    let angles = pos[n] as usize * r;
                     for head in row.chunks_mut(r * 2) {
                         for (i, pair) in head.chunks_mut(2).enumerate() {
                             let (c, s) = (v[3][angles + i], v[4][angles + i]);
@@ -400,15 +406,15 @@ fn run(kernel: &str, t: &[&Tensor], s: &[u64]) {
                     _ => store_heads(t[to], pos, heads, &x),
                 }
             }
-            store_heads(t[6], pos, axis(2, 1), &v[2]);
+            store_heads(t[7], pos, axis(2, 1), &v[2]);
         }
         "norm_rope" => {
-            let (r, pos, eps) = (axis(0, 3), s[0] as usize, float(s[1]));
-            for (tensor, weight, to) in [(0, 3, 0), (1, 4, 7)] {
+            let (r, pos, eps) = (axis(0, 3), &v[7], float(s[0]));
+            for (tensor, weight, to) in [(0, 3, 0), (1, 4, 8)] {
                 let heads = axis(tensor, 1);
                 let mut x = Vec::with_capacity(v[tensor].len());
                 for (at, head) in v[tensor].chunks(r * 2).enumerate() {
-                    let angles = (pos + at / heads) * r;
+                    let angles = pos[at / heads] as usize * r;
                     let normed = norm(head, &v[weight], eps);
                     let turn = |i: usize| {
                         let (a, b, c, s) = (normed[i], normed[r + i], v[5][angles + i], v[6][angles + i]);
@@ -422,18 +428,19 @@ fn run(kernel: &str, t: &[&Tensor], s: &[u64]) {
                     _ => store_heads(t[to], pos, heads, &x),
                 }
             }
-            store_heads(t[8], pos, axis(2, 1), &v[2]);
+            store_heads(t[9], pos, axis(2, 1), &v[2]);
         }
         "attention" | "attention_one" => {
             let (n, d, g, length) = (axis(0, 0), axis(1, 2), axis(1, 0), axis(1, 1));
             let h = v[0].len() / (n * d);
-            let (pos, window, scale) = (s[0] as usize, s[1] as usize, float(s[2]));
+            let (window, scale) = (s[0] as usize, float(s[1]));
             let mut o = Vec::with_capacity(n * h * d);
             for row in 0..n * h {
                 let (query, head) = (row / h, row % h);
                 let q = &v[0][row * d..][..d];
                 let at = |s: usize| (head / (h / g) * length + s) * d;
-                let seen = (pos + query + 1).saturating_sub(window)..=pos + query;
+                let pos = v[3][query] as usize;
+                let seen = (pos + 1).saturating_sub(window)..=pos;
                 let exp: Vec<f64> =
                     seen.clone().map(|s| (dot(q, &v[1][at(s)..][..d]) * scale).exp()).collect();
                 let sum: f64 = exp.iter().sum();
@@ -442,7 +449,7 @@ fn run(kernel: &str, t: &[&Tensor], s: &[u64]) {
                         .map(|i| seen.clone().zip(&exp).map(|(s, p)| p * v[2][at(s) + i]).sum::<f64>() / sum),
                 );
             }
-            store(t[3], 0, &o);
+            store(t[4], 0, &o);
         }
         "swiglu" | "geglu" => {
             let k = axis(0, 1);

@@ -7,6 +7,7 @@
 //! LLVM's back end aborts the process on what it cannot select. Callers run in a
 //! worker process, so that an abort costs one compilation.
 
+mod host;
 mod link;
 mod llvm;
 

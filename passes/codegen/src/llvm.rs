@@ -34,7 +34,7 @@ use llvm_sys::{
 use phobos_artifact::HostLevel;
 use phobos_dialect::Op;
 
-use crate::CodegenError;
+use crate::{CodegenError, host};
 
 /// What [`Translated::emit`] writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,9 +161,8 @@ impl Drop for Translated {
 }
 
 fn host_machine(level: HostLevel) -> Result<LLVMTargetMachineRef, CodegenError> {
-    let cpu = CString::new(level.llvm_cpu()).unwrap_or_default();
-    // LLVM would rather use half of a 512-bit register; the vectors here were chosen.
-    let features = CString::new(level.llvm_features()).unwrap_or_default();
+    let cpu = CString::new(host::cpu(level)).unwrap_or_default();
+    let features = CString::new(host::features(level)).unwrap_or_default();
     // SAFETY: all strings are NUL-terminated and outlive the calls.
     unsafe {
         let (mut target, mut message) = (ptr::null_mut(), ptr::null_mut());

@@ -4,7 +4,11 @@
 use std::{collections::BTreeMap, rc::Rc};
 
 use melior::ir::{ValueLike, operation::OperationLike};
-use phobos_dialect::{Op, PassError, Type, Val, build::element_type, ir};
+use phobos_dialect::{
+    Op, PassError, Type, Val,
+    build::{IntegerPredicate, element_type},
+    ir,
+};
 
 use super::{
     Lowering,
@@ -56,7 +60,7 @@ impl<'c> Lowering<'c> {
                     let axis = ir::integer_attribute(op, "axis").unwrap_or(0) as usize;
                     self.lane_index(chunk, vector, axis, result.r#type())?
                 } else {
-                    let operands = self.guard_division(op, operands, chunk)?;
+                    let operands = self.guard_division(op, operands, chunk, vector)?;
                     self.compute(op, &operands, Some(chunk.width))?
                 };
                 known.insert(ir::value_key(result), value);
@@ -73,9 +77,10 @@ impl<'c> Lowering<'c> {
         op: Op<'c>,
         operands: Vec<Val<'c>>,
         chunk: &Chunk<'c>,
+        vector: usize,
     ) -> Result<Vec<Val<'c>>, PassError> {
-        match (ir::name(op), &operands[..], chunk.tail) {
-            ("arith.divsi" | "arith.divui", [a, b], Some((mask, _))) => {
+        match (ir::name(op), &operands[..], self.tail_mask(chunk, vector)?) {
+            ("arith.divsi" | "arith.divui", [a, b], Some(mask)) => {
                 let one = self.b.integer(b.r#type(), 1)?;
                 Ok(vec![*a, self.b.select(mask, *b, one)?])
             }
@@ -109,15 +114,14 @@ impl<'c> Lowering<'c> {
                     std::cmp::Ordering::Greater => self.b.value("arith.trunci", operands, element, &[]),
                 }
             }
+            ("arith.addi" | "arith.subi" | "arith.muli", [a, b])
+                if ir::is_index(result.r#type()) && !self.ranges.cannot_wrap(op) =>
+            {
+                self.saturating(name, *a, *b)
+            }
             ("arith.extf" | "arith.truncf", [value]) => self.convert_float(*value, element),
             ("arith.sitofp" | "arith.uitofp", [value]) if ir::bit_width(element) == Some(16) => {
                 self.integer_to_half(name, *value, element)
-            }
-            ("arith.select", [condition, yes, no]) if self.is_bfloat(element) => {
-                let i16 = self.b.int(16);
-                let (yes, no) = (self.bitcast(*yes, i16)?, self.bitcast(*no, i16)?);
-                let chosen = self.b.select(*condition, yes, no)?;
-                self.bitcast(chosen, element)
             }
             ("arith.remf", _) => {
                 Err(PassError::at(op, "the remainder of floats is not available on the host yet"))
@@ -141,6 +145,25 @@ impl<'c> Lowering<'c> {
             }
             _ => Err(PassError::at(op, format!("{name} is not available on the host yet"))),
         }
+    }
+
+    /// Index arithmetic whose result may leave i64: the nearest i64 then.
+    fn saturating(&self, name: &str, a: Val<'c>, b: Val<'c>) -> Result<Val<'c>, PassError> {
+        match name {
+            "arith.addi" => return self.b.binary("llvm.intr.sadd.sat", a, b),
+            "arith.subi" => return self.b.binary("llvm.intr.ssub.sat", a, b),
+            _ => {}
+        }
+        let ty = a.r#type();
+        let product = self.b.op("arith.mulsi_extended", &[a, b], &[ty, ty], &[], &[])?;
+        let (low, high) = (self.b.result(product, 0)?, self.b.result(product, 1)?);
+        let bits = self.b.i64(63)?;
+        let sign = self.b.binary("arith.shrsi", low, bits)?;
+        let wrapped = self.b.compare_integers(IntegerPredicate::NotEqual, high, sign)?;
+        // All ones for a negative product.
+        let negative = self.b.binary("arith.shrsi", high, bits)?;
+        let nearest = self.b.binary("arith.xori", negative, self.b.i64(i64::MAX)?)?;
+        self.b.select(wrapped, nearest, low)
     }
 
     /// `index` is `i64` on the host.

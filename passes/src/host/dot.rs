@@ -69,8 +69,12 @@ impl<'c> Way<'c> {
 impl<'c> Lowering<'c> {
     pub(super) fn dot(&mut self, op: Op<'c>) -> Result<(), PassError> {
         let operands = ir::operands(op);
-        let (lhs, rhs, acc) =
+        let (lhs, rhs, mut acc) =
             (self.source(operands[0])?, self.source(operands[1])?, self.source(operands[2])?);
+        if acc.granularity() > 1 {
+            // It is read a few elements at a time.
+            acc = self.materialize(&acc)?;
+        }
         let result = ir::results(op)[0];
         let (shape, element) = self.shape(result)?;
         let shape = [shape[0], shape[1], lhs.shape[1]];
@@ -83,8 +87,8 @@ impl<'c> Lowering<'c> {
         let out = match acc.view() {
             Some(view) if view.owned && only_here(operands[2], op) => view.clone(),
             _ => match self.reusable(&acc) {
-                Some(view) if acc.granularity() == 1 => view,
-                _ => self.scratch_tile(&shape[..2], element)?,
+                Some(view) => view,
+                None => self.scratch_tile(&shape[..2], element)?,
             },
         };
         let mut dot =
@@ -120,21 +124,44 @@ impl<'c> Lowering<'c> {
         Ok(())
     }
 
-    /// The left side as something whose elements can be read again and again.
+    /// The left side as something whose elements can be read again and again, in the type
+    /// that products are summed in.
     fn settle_lhs(&mut self, dot: &mut Dot<'c>) -> Result<(), PassError> {
-        if dot.lhs.view().is_none_or(|view| view.element != dot.element) {
-            dot.lhs.extents = vec![dot.m, dot.k];
+        dot.lhs.extents = vec![dot.m, dot.k];
+        if dot.lhs.element == dot.element {
             dot.lhs = self.materialize(&dot.lhs)?;
+            return Ok(());
         }
+        let (source, element) = (dot.lhs.clone(), dot.element);
+        let view = self.scratch_tile(&source.shape, element)?;
+        self.for_chunks(
+            &source.shape,
+            &source.extents,
+            source.lane_axis(),
+            source.granularity(),
+            &mut |lowering, chunk| {
+                let mut values = lowering.read(&source, chunk)?;
+                for value in &mut values {
+                    *value = lowering.operand_element(*value, element)?;
+                }
+                lowering.write(&view, chunk, &values)
+            },
+        )?;
+        dot.lhs = Source { kind: Kind::View(view), element, ..source };
         Ok(())
     }
 
     /// Blocks of a transposed right side lie along the depth and are multiplied whole. Where it
     /// ends inside one, because the left side is narrower, the left side is copied and
-    /// followed by zeros.
+    /// followed by zeros; a right side that reads more than such blocks is computed first.
     fn pad_depth(&mut self, dot: &mut Dot<'c>) -> Result<(), PassError> {
         let whole = dot.rhs.granularity() as i64;
-        if whole == 1 || matches!(dot.k, Size::Const(k) if k % whole == 0) {
+        if whole == 1 || self.is_multiple(dot.k, whole) {
+            return Ok(());
+        }
+        if !dot.rhs.has_whole_blocks(1, whole as u64) {
+            dot.rhs.extents = vec![dot.n, dot.k];
+            dot.rhs = self.materialize(&dot.rhs)?;
             return Ok(());
         }
         self.settle_lhs(dot)?;
@@ -213,7 +240,7 @@ impl<'c> Lowering<'c> {
         let m = self.settle_rows(dot)?;
         let dot = &*dot;
         let width = self.target.lanes.min((depth as u64).next_power_of_two());
-        let unit = (width * CHAINS as u64).max(dot.rhs.granularity()).max(dot.lhs.granularity());
+        let unit = (width * CHAINS as u64).max(dot.rhs.granularity());
         let row_ids: Vec<i64> = (0..rows).collect();
         self.for_loop(Size::Const(0), m, 1, &[], |lowering, _, _| {
             lowering.for_loop(Size::Const(0), dot.n, 1, &[], |lowering, column, _| {
@@ -277,8 +304,8 @@ impl<'c> Lowering<'c> {
         let mut sums = self.for_loop(Size::Const(0), whole, unit as i64, &initial, |lowering, k, sums| {
             step(lowering, k, vectors, None, sums)
         })?;
-        let exact = matches!((dot.k, whole), (Size::Const(a), Size::Const(b)) if a == b);
-        let block = dot.rhs.granularity().max(dot.lhs.granularity());
+        let exact = self.is_multiple(dot.k, unit as i64);
+        let block = dot.rhs.granularity();
         if block > 1 && block < unit && !exact {
             // Single blocks that fill no unit.
             sums = self.for_loop(whole, dot.k, block as i64, &sums, |lowering, k, sums| {
@@ -396,8 +423,7 @@ impl<'c> Lowering<'c> {
                 store(lowering, k, vectors, None)?;
                 Ok(Vec::new())
             })?;
-            let exact = matches!((dot.k, whole), (Size::Const(a), Size::Const(b)) if a == b);
-            if dot.rhs.granularity() == 1 && !exact {
+            if !self.is_multiple(dot.k, unit as i64) {
                 self.for_loop(whole, dot.k, unit as i64, &[], |lowering, k, _| {
                     let left = lowering.b.binary("arith.subi", lowering.value(dot.k)?, lowering.value(k)?)?;
                     let mask = lowering.mask_below(left, width)?;

@@ -157,7 +157,7 @@ impl<'c> Lowering<'c> {
         let pointer = self.byte_offset(x.pointer, self.multiply(first, Size::Const(format.bytes as i64))?)?;
         let direct = Activations { pointer, row_bytes: row_bytes(self, x)?, format };
         let whole = weights.format.elements as i64;
-        if matches!(dot.k, Size::Const(k) if k % whole == 0) || whole == format.elements as i64 {
+        if self.is_multiple(dot.k, whole) || whole == format.elements as i64 {
             return Ok(direct);
         }
         let copy = self.scratch_blocks(op, format, &dot.lhs.shape)?;

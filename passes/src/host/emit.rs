@@ -1,6 +1,8 @@
 //! Small pieces of code: sizes, loops, addresses, loads and stores, shuffles.
 
-use melior::ir::{Attribute, ValueLike};
+use std::collections::BTreeMap;
+
+use melior::ir::{Attribute, BlockLike, ValueLike};
 use phobos_dialect::{
     PassError, Type, Val,
     build::{IntegerPredicate, element_type, is_vector, lanes},
@@ -30,9 +32,11 @@ impl<'c> Lowering<'c> {
         ir::constant_integer(value).map_or(Size::Value(value), Size::Const)
     }
 
+    /// As at run time, addresses wrap: one that did belongs to a position outside, where
+    /// nothing is read or written.
     pub(super) fn add(&self, a: Size<'c>, b: Size<'c>) -> Result<Size<'c>, PassError> {
         match (a, b) {
-            (Size::Const(a), Size::Const(b)) => Ok(Size::Const(a + b)),
+            (Size::Const(a), Size::Const(b)) => Ok(Size::Const(a.wrapping_add(b))),
             (Size::Const(0), other) | (other, Size::Const(0)) => Ok(other),
             _ => Ok(Size::Value(self.b.binary("arith.addi", self.value(a)?, self.value(b)?)?)),
         }
@@ -40,7 +44,7 @@ impl<'c> Lowering<'c> {
 
     pub(super) fn multiply(&self, a: Size<'c>, b: Size<'c>) -> Result<Size<'c>, PassError> {
         match (a, b) {
-            (Size::Const(a), Size::Const(b)) => Ok(Size::Const(a * b)),
+            (Size::Const(a), Size::Const(b)) => Ok(Size::Const(a.wrapping_mul(b))),
             (Size::Const(0), _) | (_, Size::Const(0)) => Ok(Size::Const(0)),
             (Size::Const(1), other) | (other, Size::Const(1)) => Ok(other),
             _ => Ok(Size::Value(self.b.binary("arith.muli", self.value(a)?, self.value(b)?)?)),
@@ -62,6 +66,56 @@ impl<'c> Lowering<'c> {
     /// `a` rounded up to a multiple of `unit`.
     pub(super) fn round_up(&self, a: Size<'c>, unit: i64) -> Result<Size<'c>, PassError> {
         self.round_down(self.add(a, Size::Const(unit - 1))?, unit)
+    }
+
+    /// Whether a size is a multiple of `of` whatever the launch.
+    pub(super) fn is_multiple(&self, size: Size<'c>, of: i64) -> bool {
+        match size {
+            Size::Const(number) => number % of == 0,
+            Size::Value(value) => self.value_is_multiple(value, of, &mut BTreeMap::new()),
+        }
+    }
+
+    fn value_is_multiple(&self, value: Val<'c>, of: i64, known: &mut BTreeMap<usize, bool>) -> bool {
+        if let Some(number) = ir::constant_integer(value) {
+            return number % of == 0;
+        }
+        if let Some(known) = known.get(&ir::value_key(value)) {
+            return *known;
+        }
+        let dim = self.dims.iter().find(|(_, dim)| **dim == value);
+        let answer = match (dim, ir::definition(value)) {
+            // Launches hold a dim that blocks lie along to whole blocks.
+            (Some((name, _)), _) => self.block_dims.get(name).is_some_and(|block| block % of == 0),
+            (None, Some(op)) => {
+                let operands = ir::operands(op);
+                match ir::name(op) {
+                    "arith.muli" => {
+                        operands.into_iter().any(|value| self.value_is_multiple(value, of, known))
+                    }
+                    "arith.addi" | "arith.subi" | "arith.minsi" | "arith.maxsi" => {
+                        operands.into_iter().all(|value| self.value_is_multiple(value, of, known))
+                    }
+                    "arith.select" => {
+                        operands.into_iter().skip(1).all(|value| self.value_is_multiple(value, of, known))
+                    }
+                    _ => false,
+                }
+            }
+            // The position of a loop: its start and its step.
+            (None, None) => ir::argument_of(value)
+                .filter(|(_, position)| *position == 0)
+                .and_then(|(block, _)| block.parent_operation())
+                .filter(|parent| ir::name(*parent) == "scf.for")
+                .is_some_and(|parent| {
+                    let operands = ir::operands(parent);
+                    [operands.first(), operands.get(2)]
+                        .into_iter()
+                        .all(|value| value.is_some_and(|value| self.value_is_multiple(*value, of, known)))
+                }),
+        };
+        known.insert(ir::value_key(value), answer);
+        answer
     }
 
     pub(super) fn divide(&self, a: Size<'c>, unit: i64) -> Result<Size<'c>, PassError> {
@@ -86,7 +140,7 @@ impl<'c> Lowering<'c> {
             if low >= high {
                 return Ok(initial.to_vec());
             }
-            if low + step >= high {
+            if low.saturating_add(step) >= high {
                 return body(self, Size::Const(low), initial);
             }
         }
@@ -181,7 +235,12 @@ impl<'c> Lowering<'c> {
         self.b.value("llvm.load", &[pointer], ty, &[("alignment", self.b.i64_attribute(alignment))])
     }
 
-    fn raw_store(&self, value: Val<'c>, pointer: Val<'c>, alignment: i64) -> Result<(), PassError> {
+    pub(super) fn raw_store(
+        &self,
+        value: Val<'c>,
+        pointer: Val<'c>,
+        alignment: i64,
+    ) -> Result<(), PassError> {
         self.b.op(
             "llvm.store",
             &[value, pointer],
@@ -343,6 +402,11 @@ impl<'c> Lowering<'c> {
         }
         Ok(rows)
     }
+}
+
+/// Bytes of a scalar or vector in memory, at most.
+pub(super) fn value_bytes(ty: Type<'_>) -> u64 {
+    u64::from(element_bytes(ty)) * lanes(ty)
 }
 
 /// Bytes of one element in memory.

@@ -109,7 +109,8 @@ impl<'c> Lowering<'c> {
         Ok((pointer, inside))
     }
 
-    /// The chunk's elements: whole blocks along the columns of one row.
+    /// The chunk's elements: whole blocks along the columns of one row, also where a tail ends
+    /// inside one.
     pub(super) fn decode(
         &mut self,
         blocks: &Blocks<'c>,
@@ -117,7 +118,7 @@ impl<'c> Lowering<'c> {
     ) -> Result<Vec<Val<'c>>, PassError> {
         let format = blocks.format;
         let read = chunk.width as usize * chunk.vectors;
-        if chunk.axis != blocks.column_axis || chunk.tail.is_some() || !read.is_multiple_of(format.elements) {
+        if chunk.axis != blocks.column_axis || !read.is_multiple_of(format.elements) {
             return Err(PassError::new(
                 self.b.location(),
                 format!(
@@ -133,7 +134,14 @@ impl<'c> Lowering<'c> {
         let first = self.add(blocks.block, self.divide(chunk.index[chunk.axis], format.elements as i64)?)?;
         let mut vectors = Vec::new();
         for block in 0..read / format.elements {
-            let block = self.add(first, Size::Const(block as i64))?;
+            let mut block = Size::Const(block as i64);
+            if let (Some((_, left)), Size::Const(1..)) = (chunk.tail, block) {
+                // Blocks behind the one that the tail ends in may not be there: that one stands for them.
+                let last = self.b.binary("arith.subi", left, self.b.i64(1)?)?;
+                let last = self.value(self.divide(Size::Value(last), format.elements as i64)?)?;
+                block = Size::Value(self.b.binary("arith.minsi", self.value(block)?, last)?);
+            }
+            let block = self.add(first, block)?;
             let (column, row) = self.group(blocks, row, block)?;
             for segment in format.segments {
                 for lane in (0..segment.count).step_by(chunk.width as usize) {

@@ -1,14 +1,57 @@
-//! f16 by integer arithmetic, for the level without F16C.
+//! Half floats without hardware: f16 by integer arithmetic, for the level without F16C, and
+//! the types themselves, which LLVM never sees where it would convert them by library calls.
 
 use melior::ir::ValueLike;
 use phobos_dialect::{
-    PassError, Type, Val,
-    build::{FloatPredicate, IntegerPredicate, with_element},
+    Op, PassError, Type, Val,
+    build::{Builder, FloatPredicate, IntegerPredicate, element_type, with_element},
+    ir,
 };
 
 use super::Lowering;
 
 impl<'c> Lowering<'c> {
+    /// Gives every value of a half type without hardware the type of its bits. Arithmetic on
+    /// them is on integers already, and what is left moves them: left to LLVM, a vector or a
+    /// scalar that no register has a type for goes through f32 and back, by library calls.
+    pub(super) fn halves_as_bits(&self, function: Op<'c>) -> Result<(), PassError> {
+        let i16 = self.b.int(16);
+        let without_hardware = |ty: Type<'c>| {
+            let element = element_type(ty);
+            self.is_bfloat(element) || !self.target.fma && element == Type::float16(self.b.context())
+        };
+        for op in ir::collect(function) {
+            let arguments = ir::blocks(op).into_iter().flat_map(ir::arguments);
+            for value in arguments.filter(|value| without_hardware(value.r#type())) {
+                value.set_type(with_element(value.r#type(), i16));
+            }
+            let results = ir::results(op);
+            if let [result] = results[..]
+                && ir::name(op) == "arith.constant"
+                && without_hardware(result.r#type())
+            {
+                // MLIR folds the cast.
+                let builder = Builder::before(op)?;
+                let number = builder.result(builder.copy(op, &[], &[result.r#type()])?, 0)?;
+                let bits = with_element(result.r#type(), i16);
+                ir::replace_uses(result, builder.value("arith.bitcast", &[number], bits, &[])?);
+                ir::erase(op);
+                continue;
+            }
+            for result in results.iter().filter(|result| without_hardware(result.r#type())) {
+                result.set_type(with_element(result.r#type(), i16));
+            }
+            if let ([result], [operand]) = (&results[..], &ir::operands(op)[..])
+                && ir::name(op) == "arith.bitcast"
+                && result.r#type() == operand.r#type()
+            {
+                ir::replace_uses(*result, *operand);
+                ir::erase(op);
+            }
+        }
+        Ok(())
+    }
+
     /// f16 to f32, exact: shift the bits into place and scale the exponent by a
     /// multiplication, which also normalises denormals.
     pub(super) fn half_to_float(&self, value: Val<'c>) -> Result<Val<'c>, PassError> {

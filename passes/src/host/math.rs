@@ -113,6 +113,11 @@ impl<'c> Lowering<'c> {
                 let root = self.b.value("llvm.intr.sqrt", &[x], ty, &[])?;
                 return self.b.binary("arith.divf", self.b.constant(ty, 1.0)?, root);
             }
+            "math.absf" if ir::bit_width(element) == Some(16) => {
+                let bits = self.bitcast(x, self.b.int(16))?;
+                let mask = self.b.integer(bits.r#type(), 0x7fff)?;
+                return self.bitcast(self.b.binary("arith.andi", bits, mask)?, element);
+            }
             "math.sqrt" | "math.absf" | "math.absi" | "math.floor" | "math.ceil" | "math.roundeven" => {
                 return self.b.unary(name, x);
             }

@@ -28,6 +28,7 @@ mod integer;
 mod integer_panel;
 mod math;
 mod micro_kernel;
+mod outline;
 mod quantize;
 mod reduce;
 mod region;
@@ -52,7 +53,9 @@ use phobos_dialect::{
 
 use emit::Size;
 use integer::IntegerDot;
-use source::{Memory, Source};
+use source::{Memory, Source, format_of};
+
+use crate::{range::Ranges, tile_ops::check_sizes};
 
 pub(crate) const PASS: Pass = Pass {
     name: "convert-phobos-to-host",
@@ -154,6 +157,12 @@ fn run<'c>(module: Op<'c>, options: &Options<'_>) -> Result<(), PassError> {
         .flat_map(ir::operations)
         .filter(|op| ir::name(*op) == "phobos.kernel")
         .collect();
+    if let [_, second, ..] = kernels[..] {
+        return Err(PassError::at(
+            second,
+            format!("a second kernel: its function would be `{ENTRY}` too, so a module has one kernel here"),
+        ));
+    }
     for kernel in kernels {
         convert(kernel, target)?;
         ir::erase(kernel);
@@ -163,6 +172,7 @@ fn run<'c>(module: Op<'c>, options: &Options<'_>) -> Result<(), PassError> {
 
 /// Lowers one kernel to a function before it.
 fn convert<'c>(kernel: Op<'c>, target: Target) -> Result<(), PassError> {
+    check_sizes(kernel)?;
     let outer = Builder::before(kernel)?;
     let pointer = outer.pointer();
     let signature = Type::parse(outer.context(), "!llvm.func<void (ptr, ptr, ptr)>")
@@ -194,15 +204,19 @@ fn convert<'c>(kernel: Op<'c>, target: Target) -> Result<(), PassError> {
         tiles: BTreeMap::new(),
         memories: BTreeMap::new(),
         dims: BTreeMap::new(),
+        block_dims: BTreeMap::new(),
         program_ids: Vec::new(),
         scratch,
         scratch_bytes: 0,
         remarks: Vec::new(),
+        ranges: Ranges::default(),
     };
     lowering.entry(kernel, args, program)?;
     let body = ir::body(kernel, 0).ok_or_else(|| PassError::at(kernel, "a kernel without a body"))?;
     lowering.block(body)?;
     lowering.b.op("llvm.return", &[], &[], &[], &[])?;
+    lowering.halves_as_bits(function)?;
+    lowering.outline(function, kernel)?;
     ir::set_attribute(function, SCRATCH_ATTRIBUTE, lowering.b.i64_attribute(lowering.scratch_bytes as i64));
     let remarks: Vec<_> =
         lowering.remarks.iter().map(|text| StringAttribute::new(outer.context(), text).into()).collect();
@@ -222,10 +236,13 @@ struct Lowering<'c> {
     memories: BTreeMap<usize, Memory<'c>>,
     /// The dims passed at launch.
     dims: BTreeMap<String, Val<'c>>,
+    /// Those that a tensor of a block format ends in, and the elements of its blocks.
+    block_dims: BTreeMap<String, i64>,
     program_ids: Vec<Val<'c>>,
     scratch: Val<'c>,
     scratch_bytes: u64,
     remarks: Vec<String>,
+    ranges: Ranges,
 }
 
 impl<'c> Lowering<'c> {
@@ -256,6 +273,14 @@ impl<'c> Lowering<'c> {
             slot += 1;
         }
         for (parameter, tensor, pointer) in pointers {
+            // A format that is not known is an error where a tile of it is loaded.
+            if let (Ok(Some(format)), Some(Dim::Name(name))) =
+                (format_of(kernel, tensor.element), tensor.dims.last())
+            {
+                let block = self.block_dims.entry(name.clone()).or_insert(1);
+                // The sizes of blocks are powers of two.
+                *block = (*block).max(format.elements as i64);
+            }
             let dims = tensor.dims.iter().map(|dim| self.dim(kernel, dim)).collect::<Result<Vec<_>, _>>()?;
             let written = ir::users(parameter)
                 .into_iter()

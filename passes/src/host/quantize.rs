@@ -58,7 +58,7 @@ impl<'c> Lowering<'c> {
     /// A source whose last block is whole: lanes beyond its extent are 0.
     fn whole_blocks(&mut self, source: Source<'c>, format: &Format) -> Result<Source<'c>, PassError> {
         let last = source.shape.len() - 1;
-        if matches!(source.extents[last], Size::Const(extent) if extent % format.elements as i64 == 0) {
+        if self.is_multiple(source.extents[last], format.elements as i64) {
             return Ok(source);
         }
         let view = self.scratch_tile(&source.shape, source.element)?;

@@ -197,8 +197,7 @@ impl<'c> Lowering<'c> {
                 Ok(vec![sum])
             })?;
         let mut sum = sums[0];
-        let exact = matches!((extent, whole), (Size::Const(a), Size::Const(b)) if a == b);
-        if !exact && input.granularity() == 1 {
+        if !self.is_multiple(extent, unit as i64) {
             // The tail, with the identity in the lanes beyond. No iteration or one.
             let tails = self.for_loop(whole, extent, unit as i64, &[sum], |lowering, position, sums| {
                 let left =
@@ -206,10 +205,14 @@ impl<'c> Lowering<'c> {
                 let mask = lowering.mask_below(left, width)?;
                 let mut chunk = chunk_at(position);
                 chunk.tail = Some((mask, left));
-                let values = lowering.read(input, &chunk)?;
-                let value = lowering.widen(values[0], wide)?;
-                let value = lowering.b.select(mask, value, identity)?;
-                Ok(vec![lowering.combine(combine, sums[0], value)?])
+                let mut sum = sums[0];
+                for (vector, value) in lowering.read(input, &chunk)?.into_iter().enumerate() {
+                    let value = lowering.widen(value, wide)?;
+                    let inside = lowering.tail_mask(&chunk, vector)?.unwrap_or(mask);
+                    let value = lowering.b.select(inside, value, identity)?;
+                    sum = lowering.combine(combine, sum, value)?;
+                }
+                Ok(vec![sum])
             })?;
             sum = tails[0];
         }

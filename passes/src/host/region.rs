@@ -2,7 +2,7 @@
 //! carried tile gets a scratch buffer that each iteration updates.
 
 use melior::ir::{BlockLike, ValueLike, operation::OperationLike};
-use phobos_dialect::{Blk, Op, PassError, Val, ir, types::Tile};
+use phobos_dialect::{Blk, Op, PassError, Val, build::IntegerPredicate, ir, types::Tile};
 
 use super::{
     Lowering,
@@ -188,8 +188,12 @@ impl<'c> Lowering<'c> {
         let results = ir::results(op);
         let (scalars, tiles) = Self::split(initial);
         let buffers = self.buffers(&results, &tiles, Some(initial))?;
-        let mut new_operands =
-            bounds.iter().map(|bound| self.scalar(*bound)).collect::<Result<Vec<_>, _>>()?;
+        let old_bounds = bounds.iter().map(|bound| self.scalar(*bound)).collect::<Result<Vec<_>, _>>()?;
+        let plain = self.steps_stay_inside(bounds);
+        let mut new_operands = match old_bounds[..] {
+            [start, end, step] if !plain => self.counted(start, end, step)?,
+            _ => old_bounds.clone(),
+        };
         for index in &scalars {
             new_operands.push(self.scalar(initial[*index])?);
         }
@@ -200,15 +204,41 @@ impl<'c> Lowering<'c> {
         let (old_body, new_body) = bodies(op, new, 0)?;
         let old_arguments = ir::arguments(old_body);
         let new_arguments = ir::arguments(new_body);
-        self.values.insert(ir::value_key(old_arguments[0]), new_arguments[0]);
         self.define_carried(&old_arguments[1..], &new_arguments[1..], &buffers);
         let outer = self.b;
         self.b = outer.in_block(new_body);
+        let mut position = new_arguments[0];
+        if !plain {
+            let done = self.b.binary("arith.subi", position, self.b.i64(i64::MIN)?)?;
+            let passed = self.b.binary("arith.muli", done, old_bounds[2])?;
+            position = self.b.binary("arith.addi", old_bounds[0], passed)?;
+        }
+        self.values.insert(ir::value_key(old_arguments[0]), position);
         self.block(old_body)?;
         self.yield_values("scf.yield", &[], &Self::terminator(op, old_body)?, &buffers)?;
         self.b = outer;
         self.define_carried(&results, &ir::results(new), &buffers);
         Ok(())
+    }
+
+    /// Whether the step after the last iteration of a loop surely is an i64.
+    fn steps_stay_inside(&mut self, bounds: &[Val<'c>]) -> bool {
+        let [_, end, step] = bounds else { return true };
+        let (end, step) = (self.ranges.of(*end).high, self.ranges.of(*step).high);
+        end.saturating_sub(1).checked_add(step).is_some()
+    }
+
+    /// Bounds that count the iterations of a loop whose last step may leave i64: from the
+    /// least i64, so that every number of iterations can be counted.
+    fn counted(&self, start: Val<'c>, end: Val<'c>, step: Val<'c>) -> Result<Vec<Val<'c>>, PassError> {
+        let (zero, one, least) = (self.b.i64(0)?, self.b.i64(1)?, self.b.i64(i64::MIN)?);
+        let some = self.b.compare_integers(IntegerPredicate::SignedLess, start, end)?;
+        // The distance is a u64; ceil(distance / step) without the carry of a sum.
+        let distance = self.b.binary("arith.subi", end, start)?;
+        let below = self.b.binary("arith.subi", distance, one)?;
+        let count = self.b.binary("arith.addi", self.b.binary("arith.divui", below, step)?, one)?;
+        let count = self.b.select(some, count, zero)?;
+        Ok(vec![least, self.b.binary("arith.addi", least, count)?, one])
     }
 
     fn lower_if(&mut self, op: Op<'c>) -> Result<(), PassError> {
@@ -235,32 +265,64 @@ impl<'c> Lowering<'c> {
         Ok(())
     }
 
+    /// The condition takes one list of values and passes another to the body and the
+    /// results: canonicalisation leaves out what a side does not read, so neither their
+    /// number nor their types agree.
     fn lower_while(&mut self, op: Op<'c>) -> Result<(), PassError> {
         let initial = ir::operands(op);
         let results = ir::results(op);
         let (scalars, tiles) = Self::split(&initial);
-        let buffers = self.buffers(&initial, &tiles, Some(&initial))?;
+        let taken = self.buffers(&initial, &tiles, Some(&initial))?;
         let new_operands =
             scalars.iter().map(|index| self.scalar(initial[*index])).collect::<Result<Vec<_>, _>>()?;
         let types: Vec<_> = new_operands.iter().map(ValueLike::r#type).collect();
-        let new = self.b.op("scf.while", &new_operands, &types, &[], &[&types, &types])?;
+        let passed_types: Vec<_> =
+            Self::split(&results).0.iter().map(|index| self.scalar_type(results[*index].r#type())).collect();
+        let passed = self.passed_buffers(op, &taken)?;
+        let new = self.b.op("scf.while", &new_operands, &passed_types, &[], &[&types, &passed_types])?;
         let outer = self.b;
-        for index in 0..2 {
+        for (index, given) in [&taken, &passed].into_iter().enumerate() {
             let (old_body, new_body) = bodies(op, new, index)?;
-            self.define_carried(&ir::arguments(old_body), &ir::arguments(new_body), &buffers);
+            self.define_carried(&ir::arguments(old_body), &ir::arguments(new_body), given);
             self.b = outer.in_block(new_body);
             self.block(old_body)?;
             let ends = Self::terminator(op, old_body)?;
-            if index == 0 {
-                let condition = self.scalar(ends[0])?;
-                self.yield_values("scf.condition", &[condition], &ends[1..], &buffers)?;
-            } else {
-                self.yield_values("scf.yield", &[], &ends, &buffers)?;
+            match ends.split_first() {
+                Some((condition, ends)) if index == 0 => {
+                    let condition = self.scalar(*condition)?;
+                    self.yield_values("scf.condition", &[condition], ends, &passed)?;
+                }
+                _ => self.yield_values("scf.yield", &[], &ends, &taken)?,
             }
         }
         self.b = outer;
-        self.define_carried(&results, &ir::results(new), &buffers);
+        self.define_carried(&results, &ir::results(new), &passed);
         Ok(())
+    }
+
+    /// The buffers of the tiles that the condition of a loop passes on: those that it was
+    /// given where it passes them as they are, which needs no copy. Each is used once, as the
+    /// body may overwrite it.
+    fn passed_buffers(&mut self, op: Op<'c>, taken: &[Source<'c>]) -> Result<Vec<Source<'c>>, PassError> {
+        let body =
+            ir::body(op, 0).ok_or_else(|| PassError::at(op, "internal error: a loop without a condition"))?;
+        let arguments = ir::arguments(body);
+        let tiles = Self::split(&arguments).1;
+        let ends = Self::terminator(op, body)?;
+        let results = ir::results(op);
+        let mut free: Vec<_> = tiles.iter().map(|index| arguments[*index]).zip(taken).collect();
+        let mut passed = Vec::new();
+        for index in Self::split(&results).1 {
+            let given = ends.get(index + 1).and_then(|end| free.iter().position(|(value, _)| value == end));
+            passed.push(match given {
+                Some(given) => free.swap_remove(given).1.clone(),
+                None => {
+                    let (shape, element) = self.shape(results[index])?;
+                    Source::whole(Kind::View(self.scratch_tile(&shape, element)?), element, shape)
+                }
+            });
+        }
+        Ok(passed)
     }
 }
 

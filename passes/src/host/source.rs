@@ -87,7 +87,8 @@ pub(super) struct Chunk<'c> {
     pub axis: usize,
     pub width: u64,
     pub vectors: usize,
-    /// Lanes to read, when not all are there: the mask and how many. One vector then.
+    /// When not all lanes are there: the mask of the first vector, and how many there are.
+    /// The others follow from it ([`Lowering::tail_mask`]). Blocks are read whole.
     pub tail: Option<(Val<'c>, Val<'c>)>,
 }
 
@@ -113,6 +114,24 @@ impl<'c> Source<'c> {
                 .unwrap_or(1),
             Kind::Quantize(_, format) => format.elements as u64,
             Kind::View(_) | Kind::Splat(_) | Kind::Iota(_) => 1,
+        }
+    }
+
+    /// Whether `elements` along an axis may be read together wherever the tile ends among them:
+    /// nothing but blocks of so many is read there.
+    pub(super) fn has_whole_blocks(&self, axis: usize, elements: u64) -> bool {
+        match &self.kind {
+            Kind::Splat(_) | Kind::Iota(_) => true,
+            Kind::Decode(blocks) | Kind::Blocks(blocks) => blocks.format.elements as u64 == elements,
+            Kind::View(_) | Kind::Quantize(..) => false,
+            Kind::Map(map) => map.inputs.iter().all(|input| match input {
+                MapInput::Scalar(_) => true,
+                MapInput::Tile { source, .. } => {
+                    let lead = self.shape.len() - source.shape.len();
+                    let stretched = axis < lead || source.shape[axis - lead] == 1;
+                    stretched || source.has_whole_blocks(axis - lead, elements)
+                }
+            }),
         }
     }
 
@@ -226,6 +245,26 @@ impl<'c> Lowering<'c> {
         }
     }
 
+    /// Which lanes of a vector are there, when not all of the chunk are.
+    pub(super) fn tail_mask(&self, chunk: &Chunk<'c>, vector: usize) -> Result<Option<Val<'c>>, PassError> {
+        match chunk.tail {
+            Some((mask, _)) if vector == 0 => Ok(Some(mask)),
+            Some((_, left)) => {
+                let left = self.left_from(chunk, vector, left)?;
+                Ok(Some(self.mask_below(left, chunk.width)?))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// How many of `left` lanes there are from the start of a vector; less than 0 beyond them.
+    fn left_from(&self, chunk: &Chunk<'c>, vector: usize, left: Val<'c>) -> Result<Val<'c>, PassError> {
+        match vector {
+            0 => Ok(left),
+            _ => self.b.binary("arith.subi", left, self.b.i64(vector as i64 * chunk.width as i64)?),
+        }
+    }
+
     /// The chunk's first index with the lanes of earlier vectors added.
     fn vector_start(&self, chunk: &Chunk<'c>, vector: usize) -> Result<Vec<Size<'c>>, PassError> {
         let mut index = chunk.index.clone();
@@ -238,8 +277,8 @@ impl<'c> Lowering<'c> {
         let ty = self.b.vector(chunk.width, view.element);
         let pointer = self.address(view, &index)?;
         if chunk.width == 1 || view.strides[chunk.axis] == Size::Const(1) {
-            return match chunk.tail {
-                Some((mask, _)) => self.load_masked(pointer, ty, mask),
+            return match self.tail_mask(chunk, vector)? {
+                Some(mask) => self.load_masked(pointer, ty, mask),
                 None => self.load_element(pointer, ty),
             };
         }
@@ -247,8 +286,9 @@ impl<'c> Lowering<'c> {
         let mut value = self.b.constant(ty, 0.0)?;
         for lane in 0..chunk.width as i64 {
             let mut position = Size::Const(lane);
-            if let Some((_, count)) = chunk.tail {
+            if let Some((_, left)) = chunk.tail {
                 // Lanes beyond the tail read its last element again.
+                let count = self.left_from(chunk, vector, left)?;
                 let last = self.b.binary("arith.subi", count, self.b.i64(1)?)?;
                 position = Size::Value(self.b.binary("arith.minsi", self.b.i64(lane)?, last)?);
             }
@@ -300,8 +340,9 @@ impl<'c> Lowering<'c> {
         for (vector, value) in values.iter().enumerate() {
             let index = self.vector_start(chunk, vector)?;
             let pointer = self.address(view, &index)?;
+            let mask = self.tail_mask(chunk, vector)?;
             if chunk.width == 1 || view.strides[chunk.axis] == Size::Const(1) {
-                self.store_element(*value, pointer, chunk.tail.map(|(mask, _)| mask))?;
+                self.store_element(*value, pointer, mask)?;
                 continue;
             }
             for lane in 0..chunk.width as i64 {
@@ -309,8 +350,8 @@ impl<'c> Lowering<'c> {
                 let offset = self.multiply(Size::Const(lane * bytes), view.strides[chunk.axis])?;
                 let place = self.byte_offset(pointer, offset)?;
                 let scalar = self.lane(*value, lane)?;
-                match chunk.tail {
-                    Some((mask, _)) => {
+                match mask {
+                    Some(mask) => {
                         let inside = self.lane(mask, lane)?;
                         self.if_then(inside, |lowering| lowering.store_element(scalar, place, None))?;
                     }
@@ -371,7 +412,8 @@ impl<'c> Lowering<'c> {
         Ok(())
     }
 
-    /// Runs `body` for the chunks of one row: whole vectors, then a masked tail.
+    /// Runs `body` for the chunks of one row: whole vectors or blocks, then a masked tail.
+    /// A tile of blocks ends inside one where another tile cuts it.
     pub(super) fn for_lanes(
         &mut self,
         shape: &[i64],
@@ -395,9 +437,7 @@ impl<'c> Lowering<'c> {
             body(lowering, &chunk_at(position))?;
             Ok(Vec::new())
         })?;
-        // Blocks are never cut: K % block == 0 is checked at launch.
-        let none_left = matches!((extent, whole), (Size::Const(a), Size::Const(b)) if a == b);
-        if granularity > 1 || none_left || width == 1 {
+        if self.is_multiple(extent, unit as i64) {
             return Ok(());
         }
         let left = self.b.binary("arith.subi", self.value(extent)?, self.value(whole)?)?;

@@ -4,15 +4,16 @@
 use std::{collections::BTreeMap, rc::Rc};
 
 use melior::ir::ValueLike;
-use phobos_artifact::format::{Format, Layout};
+use phobos_artifact::format::Format;
 use phobos_dialect::{Op, PassError, Type, Val, build::IntegerPredicate, ir, types::Tile};
 
 use super::{
     Lowering,
     emit::{Size, element_bytes},
     format::Blocks,
-    source::{Kind, MapInput, MapSource, Source, View, format_of},
+    source::{Kind, MapInput, MapSource, Source, View, format_of, lane_axis},
 };
+use crate::tile_ops::unit_reshape;
 
 impl<'c> Lowering<'c> {
     /// The source of a tile value.
@@ -214,7 +215,7 @@ impl<'c> Lowering<'c> {
         blocks.row_axis = Some(row_axis);
         blocks.row = self.size(self.scalar(offsets[row_axis])?);
         let together = format.group_rows() as i64;
-        blocks.aligned = multiple_of(offsets[row_axis], together);
+        blocks.aligned = self.is_multiple(blocks.row, together);
         // Leading axes are whole matrices one after the other.
         let rows = self.add(memory.dims[row_axis], Size::Const(together - 1))?;
         let groups = self.divide(rows, together)?;
@@ -339,7 +340,7 @@ impl<'c> Lowering<'c> {
         }
         let name = ir::name(op);
         if let Kind::Blocks(blocks) | Kind::Decode(blocks) = &input.kind
-            && let Some(source) = self.rearranged_blocks(name, &input, blocks, &shape)?
+            && let Some(source) = self.rearranged_blocks(op, &input, blocks, &shape)?
         {
             self.define(result, source);
             return Ok(());
@@ -376,7 +377,7 @@ impl<'c> Lowering<'c> {
                 let pointer = self.address(view, &index)?;
                 (view.strides.clone(), extents, pointer)
             }
-            "phobos.reshape" if unit_only => self.reshape_units(&source, view, &shape)?,
+            "phobos.reshape" if unit_only => self.reshape_units(op, &source, view, &shape)?,
             "phobos.reshape" => {
                 (row_major(&shape), shape.iter().map(|e| Size::Const(*e)).collect(), view.pointer)
             }
@@ -391,23 +392,27 @@ impl<'c> Lowering<'c> {
     /// `None` for anything else.
     fn rearranged_blocks(
         &self,
-        name: &str,
+        op: Op<'c>,
         input: &Source<'c>,
         blocks: &Blocks<'c>,
         shape: &[i64],
     ) -> Result<Option<Source<'c>>, PassError> {
         let mut axes = BTreeMap::new();
-        let extents = match name {
+        let extents = match ir::name(op) {
             "phobos.transpose" => {
                 let rank = shape.len();
                 let exchange = |axis: usize| if axis + 2 >= rank { 2 * rank - 3 - axis } else { axis };
+                if lane_axis(shape) != exchange(blocks.column_axis) {
+                    // Blocks are decoded along their own axis: into memory, which is then read across.
+                    return Ok(None);
+                }
                 axes.extend((0..rank).map(|axis| (axis, exchange(axis))));
                 (0..rank).map(|axis| input.extents[exchange(axis)]).collect()
             }
             "phobos.reshape" if significant(&input.shape) == significant(shape) => {
                 let old = (0..input.shape.len()).filter(|axis| input.shape[*axis] != 1);
                 axes.extend(old.zip((0..shape.len()).filter(|axis| shape[*axis] != 1)));
-                self.unit_extents(input, shape)?
+                self.unit_extents(op, input, shape)?
             }
             _ => return Ok(None),
         };
@@ -466,6 +471,7 @@ impl<'c> Lowering<'c> {
     #[allow(clippy::type_complexity)]
     fn reshape_units(
         &self,
+        op: Op<'c>,
         source: &Source<'c>,
         view: &View<'c>,
         shape: &[i64],
@@ -477,22 +483,21 @@ impl<'c> Lowering<'c> {
                 (*extent != 1).then(|| strides.next()).flatten().map_or(Size::Const(1), |(_, stride)| *stride)
             })
             .collect();
-        Ok((strides, self.unit_extents(source, shape)?, view.pointer))
+        Ok((strides, self.unit_extents(op, source, shape)?, view.pointer))
     }
 
-    /// Extents after axes of extent 1 came and went: an invalid one empties the first.
-    fn unit_extents(&self, source: &Source<'c>, shape: &[i64]) -> Result<Vec<Size<'c>>, PassError> {
-        let mut longer = source.shape.iter().zip(&source.extents).filter(|(extent, _)| **extent != 1);
-        let mut extents: Vec<Size<'c>> = shape
-            .iter()
-            .map(|extent| {
-                (*extent != 1).then(|| longer.next()).flatten().map_or(Size::Const(1), |(_, valid)| *valid)
-            })
-            .collect();
-        for (extent, valid) in source.shape.iter().zip(&source.extents) {
-            if *extent == 1 && *valid != Size::Const(1) {
-                extents[0] = self.multiply(extents[0], *valid)?;
-            }
+    /// Extents after axes of extent 1 came and went.
+    fn unit_extents(
+        &self,
+        op: Op<'c>,
+        source: &Source<'c>,
+        shape: &[i64],
+    ) -> Result<Vec<Size<'c>>, PassError> {
+        let Some(axes) = unit_reshape(op, &source.shape, shape) else { return unexpected(op) };
+        let mut extents: Vec<Size<'c>> =
+            axes.kept.iter().map(|axis| axis.map_or(Size::Const(1), |axis| source.extents[axis])).collect();
+        for axis in axes.dropped {
+            extents[0] = self.multiply(extents[0], source.extents[axis])?;
         }
         Ok(extents)
     }
@@ -502,19 +507,6 @@ impl<'c> Lowering<'c> {
         let (shape, element) = self.shape(result)?;
         let source = self.source(ir::operands(op)[0])?;
         let Kind::Blocks(blocks) = source.kind else { return unexpected(op) };
-        let last = shape.len() - 1;
-        let cut = !matches!(source.extents[last], Size::Const(k) if k % blocks.format.elements as i64 == 0);
-        if cut && blocks.format.layout == Layout::Rows {
-            // A tile that was quantised here may end inside a block, which is read whole.
-            let mut whole = source.extents.clone();
-            whole[last] = self.round_up(whole[last], blocks.format.elements as i64)?;
-            let view = self.scratch_tile(&shape, element)?;
-            let decoded =
-                Source { kind: Kind::Decode(blocks), element, shape: shape.clone(), extents: whole };
-            self.copy_into(&decoded, &view)?;
-            self.define(result, Source { kind: Kind::View(view), element, shape, extents: source.extents });
-            return Ok(());
-        }
         self.define(result, Source { kind: Kind::Decode(blocks), element, shape, extents: source.extents });
         Ok(())
     }
@@ -590,20 +582,6 @@ pub(super) fn only_here<'c>(value: Val<'c>, op: Op<'c>) -> bool {
         None => ir::argument_of(value).map(|(block, _)| block),
     };
     ir::users(value).len() == 1 && made_in.is_some() && made_in == op.block()
-}
-
-/// Whether an index is a multiple of `of` whatever the launch.
-fn multiple_of(value: Val<'_>, of: i64) -> bool {
-    if let Some(number) = ir::constant_integer(value) {
-        return number % of == 0;
-    }
-    let Some(op) = ir::definition(value) else { return false };
-    let operands = ir::operands(op);
-    match ir::name(op) {
-        "arith.muli" => operands.into_iter().any(|operand| multiple_of(operand, of)),
-        "arith.addi" | "arith.subi" => operands.into_iter().all(|operand| multiple_of(operand, of)),
-        _ => false,
-    }
 }
 
 fn unexpected<T>(op: Op<'_>) -> Result<T, PassError> {

@@ -1,7 +1,7 @@
 //! How much of a slice lies inside its tensor.
 
 use melior::ir::{
-    BlockLike, ValueLike, attribute::ArrayAttribute, attribute::StringAttribute, operation::OperationLike,
+    ValueLike, attribute::ArrayAttribute, attribute::StringAttribute, operation::OperationLike,
 };
 use phobos_dialect::{
     Op, PassError, Val,
@@ -30,7 +30,7 @@ impl<'c> Mask<'c> {
             extents.push(if self.proven_inside(dim, *offset, full) {
                 None
             } else {
-                Some(extent(builder, dim, *offset, full)?)
+                Some(self.extent(builder, dim, *offset, full)?)
             });
         }
         Ok(extents)
@@ -39,9 +39,7 @@ impl<'c> Mask<'c> {
     /// Whether all `full` lanes from `offset` are inside an axis of extent `dim`.
     pub(super) fn proven_inside(&self, dim: &Dim, offset: Val<'c>, full: i64) -> bool {
         match dim {
-            Dim::Const(extent) => {
-                ir::constant_integer(offset).is_some_and(|offset| offset >= 0 && offset + full <= *extent)
-            }
+            Dim::Const(extent) => fits(offset, full, *extent),
             // The grid has exactly one program per position of the axis.
             Dim::Name(name) => full == 1 && self.is_program_of(offset, name),
         }
@@ -59,58 +57,49 @@ impl<'c> Mask<'c> {
     }
 }
 
-/// The lanes of a slice of `full` at `offset` inside an axis of extent `dim`.
-fn extent<'c>(builder: &Builder<'c>, dim: &Dim, offset: Val<'c>, full: i64) -> Result<Val<'c>, PassError> {
-    let end = match dim {
-        Dim::Const(extent) => builder.index_constant(*extent)?,
-        Dim::Name(name) => {
-            builder.value("phobos.dim", &[], builder.index(), &[("name", builder.string_attribute(name))])?
+impl<'c> Mask<'c> {
+    /// `clamp(end - offset, 0, full)`, and 0 for a negative offset.
+    pub(super) fn lanes_before(
+        &self,
+        builder: &Builder<'c>,
+        end: Val<'c>,
+        offset: Val<'c>,
+        full: i64,
+    ) -> Result<Val<'c>, PassError> {
+        let zero = builder.index_constant(0)?;
+        let left = builder.binary("arith.subi", end, offset)?;
+        let positive = builder.binary("arith.maxsi", left, zero)?;
+        let clamped = builder.binary("arith.minsi", positive, builder.index_constant(full)?)?;
+        if self.ranges.borrow_mut().of(offset).low >= 0 {
+            return Ok(clamped);
         }
-    };
-    lanes_before(builder, end, offset, full)
+        let negative = builder.compare_integers(IntegerPredicate::SignedLess, offset, zero)?;
+        builder.select(negative, zero, clamped)
+    }
+
+    /// The lanes of a slice of `full` at `offset` inside an axis of extent `dim`.
+    fn extent(
+        &self,
+        builder: &Builder<'c>,
+        dim: &Dim,
+        offset: Val<'c>,
+        full: i64,
+    ) -> Result<Val<'c>, PassError> {
+        let end = match dim {
+            Dim::Const(extent) => builder.index_constant(*extent)?,
+            Dim::Name(name) => builder.value(
+                "phobos.dim",
+                &[],
+                builder.index(),
+                &[("name", builder.string_attribute(name))],
+            )?,
+        };
+        self.lanes_before(builder, end, offset, full)
+    }
 }
 
-/// `clamp(end - offset, 0, full)`, and 0 for a negative offset.
-pub(super) fn lanes_before<'c>(
-    builder: &Builder<'c>,
-    end: Val<'c>,
-    offset: Val<'c>,
-    full: i64,
-) -> Result<Val<'c>, PassError> {
-    let zero = builder.index_constant(0)?;
-    let left = builder.binary("arith.subi", end, offset)?;
-    let positive = builder.binary("arith.maxsi", left, zero)?;
-    let clamped = builder.binary("arith.minsi", positive, builder.index_constant(full)?)?;
-    if never_negative(offset) {
-        return Ok(clamped);
-    }
-    let negative = builder.compare_integers(IntegerPredicate::SignedLess, offset, zero)?;
-    builder.select(negative, zero, clamped)
-}
-
-/// Whether an index is at least 0 whatever the launch.
-fn never_negative(value: Val<'_>) -> bool {
-    if let Some(number) = ir::constant_integer(value) {
-        return number >= 0;
-    }
-    let Some(op) = ir::definition(value) else {
-        // The induction variable of a loop that starts at 0 or above.
-        return ir::argument_of(value).is_some_and(|(block, position)| {
-            position == 0
-                && block
-                    .parent_operation()
-                    .filter(|parent| ir::name(*parent) == "scf.for")
-                    .and_then(|parent| parent.operand(0).ok())
-                    .is_some_and(never_negative)
-        });
-    };
-    match ir::name(op) {
-        "phobos.program_id" | "phobos.dim" => true,
-        "arith.muli" | "arith.addi" | "arith.divsi" | "arith.divui" | "arith.minsi" | "arith.remui" => {
-            ir::operands(op).into_iter().all(never_negative)
-        }
-        "arith.maxsi" => ir::operands(op).into_iter().any(never_negative),
-        "arith.index_castui" => true,
-        _ => false,
-    }
+/// Whether `full` positions from a constant `offset` are inside `extent`.
+pub(super) fn fits(offset: Val<'_>, full: i64, extent: i64) -> bool {
+    ir::constant_integer(offset)
+        .is_some_and(|offset| offset >= 0 && offset.checked_add(full).is_some_and(|end| end <= extent))
 }

@@ -15,9 +15,9 @@ use phobos_dialect::{
 };
 
 use super::{Extents, Mask, shape_of};
-use crate::tile_ops::{is_elementwise, tile_of};
+use crate::tile_ops::{is_elementwise, tile_of, unit_reshape};
 
-/// Axes of one carried value that get an index value beside them.
+/// An axis of a carried value that gets an index value beside it.
 struct Carried {
     /// Position among the carried values.
     position: usize,
@@ -25,44 +25,94 @@ struct Carried {
     full: i64,
 }
 
+/// The values that control flow passes in and on. An `scf.while` passes two lists of their
+/// own lengths and types: one to its condition, one from there to its body and its results.
+struct Carry {
+    /// What the operands and the last body's end pass to the first body.
+    in_: Vec<Carried>,
+    /// What becomes the results.
+    out: Vec<Carried>,
+}
+
+/// What a body of control flow is given, and what its end passes on.
+struct Passage<'a> {
+    arguments: &'a [Carried],
+    end: &'a [Carried],
+}
+
+impl Carry {
+    fn passage(&self, op: Op<'_>, region: usize) -> Passage<'_> {
+        match (ir::name(op), region) {
+            ("scf.while", 0) => Passage { arguments: &self.in_, end: &self.out },
+            ("scf.while", _) => Passage { arguments: &self.out, end: &self.in_ },
+            ("scf.for", _) => Passage { arguments: &self.out, end: &self.out },
+            _ => Passage { arguments: &[], end: &self.out },
+        }
+    }
+}
+
+/// The values that enter the first body.
+fn initial(op: Op<'_>) -> Vec<Val<'_>> {
+    let operands = ir::operands(op);
+    match ir::name(op) {
+        "scf.for" => operands[3..].to_vec(),
+        "scf.while" => operands,
+        _ => Vec::new(),
+    }
+}
+
+/// The arguments of a body without the induction variable.
+fn entering<'c>(op: Op<'c>, block: Blk<'c>) -> Vec<Val<'c>> {
+    ir::arguments(block).split_off(usize::from(ir::name(op) == "scf.for"))
+}
+
+/// The values that a body's end passes on.
+fn leaving(terminator: Op<'_>) -> Vec<Val<'_>> {
+    ir::operands(terminator).split_off(usize::from(ir::name(terminator) == "scf.condition"))
+}
+
 impl<'c> Mask<'c> {
     /// Rebuilds an `scf.for`, `scf.while` or `scf.if` with the extents of its carried
     /// tiles, and goes through its bodies.
     pub(super) fn control_flow(&mut self, op: Op<'c>) -> Result<(), PassError> {
         let mut flags = Partial::new(self);
-        flags.operation(op);
-        let results = ir::results(op);
-        let mut carried = Vec::new();
-        for (position, result) in results.iter().enumerate() {
-            for (axis, partial) in flags.of(*result).into_iter().enumerate() {
-                if partial {
-                    carried.push(Carried { position, axis, full: shape_of(op, *result)?[axis] });
+        // Flags only grow and are finite: the loop ends. Loops inside take part in each
+        // round, so that their number of rounds is not multiplied.
+        while flags.operation(op) {}
+        let carried = |values: &[Val<'c>]| -> Result<Vec<Carried>, PassError> {
+            let mut carried = Vec::new();
+            for (position, value) in values.iter().enumerate() {
+                for (axis, partial) in flags.of(*value).into_iter().enumerate() {
+                    if partial {
+                        carried.push(Carried { position, axis, full: shape_of(op, *value)?[axis] });
+                    }
                 }
             }
-        }
-        if carried.is_empty() {
+            Ok(carried)
+        };
+        let results = ir::results(op);
+        let first = ir::body(op, 0).filter(|_| ir::name(op) == "scf.while");
+        let carry =
+            Carry { in_: carried(&first.map(ir::arguments).unwrap_or_default())?, out: carried(&results)? };
+        if carry.in_.is_empty() && carry.out.is_empty() {
             for block in ir::blocks(op) {
                 self.block(block)?;
             }
             return Ok(());
         }
-        let op = self.rebuild_with(op, &carried)?;
-        for (index, block) in ir::blocks(op).into_iter().enumerate() {
-            // Arguments: [induction variable] carried values, then their extents.
-            let first = usize::from(ir::name(op) == "scf.for");
-            let arguments = ir::arguments(block);
-            if arguments.len() > first {
-                let (values, extents) = arguments[first..].split_at(results.len());
-                self.adopt(values, extents, &carried);
-            }
+        let op = self.rebuild_with(op, &carry)?;
+        for index in 0..op.region_count() {
+            let Some(block) = ir::body(op, index) else { continue };
+            let passage = carry.passage(op, index);
+            let arguments = entering(op, block);
+            let (values, extents) = arguments.split_at(arguments.len() - passage.arguments.len());
+            self.adopt(values, extents, passage.arguments);
             self.block(block)?;
-            self.extend_terminator(op, block, index, &carried, results.len())?;
+            self.extend_terminator(op, block, passage.end)?;
         }
-        let (values, extents): (Vec<_>, Vec<_>) = {
-            let all = ir::results(op);
-            (all[..results.len()].to_vec(), all[results.len()..].to_vec())
-        };
-        self.adopt(&values, &extents, &carried);
+        let all = ir::results(op);
+        let (values, extents) = all.split_at(results.len());
+        self.adopt(values, extents, &carry.out);
         Ok(())
     }
 
@@ -99,27 +149,25 @@ impl<'c> Mask<'c> {
     }
 
     /// The same operation with an index operand, argument and result per extent.
-    fn rebuild_with(&mut self, op: Op<'c>, carried: &[Carried]) -> Result<Op<'c>, PassError> {
+    fn rebuild_with(&mut self, op: Op<'c>, carry: &Carry) -> Result<Op<'c>, PassError> {
         let builder = Builder::before(op)?;
         let results = ir::results(op);
         let mut operands = ir::operands(op);
-        let is_if = ir::name(op) == "scf.if";
-        if !is_if {
-            let initial = operands[operands.len() - results.len()..].to_vec();
-            operands.extend(self.extents_of(&builder, &initial, carried)?);
-        }
+        let entered = match ir::name(op) {
+            "scf.while" => &carry.in_[..],
+            "scf.for" => &carry.out[..],
+            _ => &[],
+        };
+        operands.extend(self.extents_of(&builder, &initial(op), entered)?);
         let mut types: Vec<_> = results.iter().map(ValueLike::r#type).collect();
-        types.extend(carried.iter().map(|_| builder.index()));
+        types.extend(carry.out.iter().map(|_| builder.index()));
         let regions = vec![&[][..]; op.region_count()];
         let new = builder.op(ir::name(op), &operands, &types, &[], &regions)?;
         for index in 0..op.region_count() {
             ir::take_region(new, op, index);
-        }
-        for block in ir::blocks(new) {
-            if !is_if {
-                for _ in carried {
-                    block.add_argument(builder.index(), Location::unknown(builder.context()));
-                }
+            let Some(block) = ir::body(new, index) else { continue };
+            for _ in carry.passage(op, index).arguments {
+                block.add_argument(builder.index(), Location::unknown(builder.context()));
             }
         }
         for (index, old) in results.iter().enumerate() {
@@ -130,22 +178,13 @@ impl<'c> Mask<'c> {
     }
 
     /// Passes the extents on at the end of a body.
-    fn extend_terminator(
-        &self,
-        op: Op<'c>,
-        block: Blk<'c>,
-        region: usize,
-        carried: &[Carried],
-        count: usize,
-    ) -> Result<(), PassError> {
+    fn extend_terminator(&self, op: Op<'c>, block: Blk<'c>, carried: &[Carried]) -> Result<(), PassError> {
         let terminator = block
             .terminator()
             .ok_or_else(|| PassError::at(op, "internal error: a body without a terminator"))?;
         let builder = Builder::before(terminator)?;
         let mut operands = ir::operands(terminator);
-        let first = usize::from(ir::name(op) == "scf.while" && region == 0);
-        let values = operands[first..first + count].to_vec();
-        operands.extend(self.extents_of(&builder, &values, carried)?);
+        operands.extend(self.extents_of(&builder, &leaving(terminator), carried)?);
         builder.copy(terminator, &operands, &[])?;
         ir::erase(terminator);
         Ok(())
@@ -182,7 +221,8 @@ impl<'m, 'c> Partial<'m, 'c> {
         changed
     }
 
-    fn operation(&mut self, op: Op<'c>) {
+    /// Finds the flags of an operation's results; whether anything changed.
+    fn operation(&mut self, op: Op<'c>) -> bool {
         let operands = ir::operands(op);
         let results = ir::results(op);
         let (Some(result), flags) = (
@@ -215,20 +255,15 @@ impl<'m, 'c> Partial<'m, 'c> {
                 "phobos.insert" => self.of(operands[1]),
                 // Any axis of the slice may end where the tile's validity does.
                 "phobos.extract" => vec![true; self.of(operands[0]).len()],
-                "phobos.reshape" => {
-                    let partial = self.of(operands[0]).contains(&true);
-                    let rank =
-                        results.first().and_then(|result| tile_of(*result)).map_or(0, |tile| tile.dims.len());
-                    vec![partial; rank]
-                }
+                "phobos.reshape" => self.reshape(op),
                 "phobos.map" | "phobos.broadcast" => self.stretched(op),
                 _ if is_elementwise(op) => self.stretched(op),
-                _ => return,
+                _ => return false,
             },
         ) else {
-            return;
+            return false;
         };
-        self.join(result, &flags);
+        self.join(result, &flags)
     }
 
     fn load(&self, op: Op<'c>) -> Vec<bool> {
@@ -248,6 +283,24 @@ impl<'m, 'c> Partial<'m, 'c> {
             .collect()
     }
 
+    fn reshape(&self, op: Op<'c>) -> Vec<bool> {
+        let shape = |value: &Val<'c>| tile_of(*value).and_then(|tile| tile.shape()).unwrap_or_default();
+        let (from, to) = match (&ir::operands(op)[..], &ir::results(op)[..]) {
+            ([input], [result]) => (shape(input), shape(result)),
+            _ => return Vec::new(),
+        };
+        let flags = ir::operands(op).first().map(|input| self.of(*input)).unwrap_or_default();
+        let Some(axes) = unit_reshape(op, &from, &to) else {
+            return vec![flags.contains(&true); to.len()];
+        };
+        let mut target: Vec<bool> =
+            axes.kept.iter().map(|axis| axis.is_some_and(|axis| flags[axis])).collect();
+        if let Some(first) = target.first_mut() {
+            *first |= axes.dropped.iter().any(|axis| flags[*axis]);
+        }
+        target
+    }
+
     fn stretched(&self, op: Op<'c>) -> Vec<bool> {
         let rank = ir::results(op).first().and_then(|tile| tile_of(*tile)).map_or(0, |tile| tile.dims.len());
         let mut flags = vec![false; rank];
@@ -261,35 +314,46 @@ impl<'m, 'c> Partial<'m, 'c> {
         flags
     }
 
-    fn control_flow(&mut self, op: Op<'c>) {
+    /// One round through the bodies.
+    fn control_flow(&mut self, op: Op<'c>) -> bool {
         let results = ir::results(op);
-        let first = usize::from(ir::name(op) == "scf.for");
-        if ir::name(op) != "scf.if" {
-            let operands = ir::operands(op);
-            let initial = operands[operands.len() - results.len()..].to_vec();
-            for (result, value) in results.iter().zip(initial) {
-                self.join(*result, &self.of(value));
+        let looped = ir::name(op) != "scf.if";
+        let mut changed = false;
+        let mut entry = initial(op);
+        let mut ends = Vec::new();
+        for index in 0..op.region_count() {
+            let Some(block) = ir::body(op, index) else { continue };
+            if looped {
+                changed |= self.join_all(&entering(op, block), &entry);
             }
+            for inner in ir::operations(block) {
+                changed |= self.operation(inner);
+            }
+            let Some(terminator) = block.terminator() else { continue };
+            entry = leaving(terminator);
+            ends.push(entry.clone());
         }
-        // Flags only grow and are finite: the loop ends.
-        loop {
-            let mut changed = false;
-            for block in ir::blocks(op) {
-                for (argument, result) in ir::arguments(block).iter().skip(first).zip(&results) {
-                    self.join(*argument, &self.of(*result));
-                }
-                for inner in ir::operations(block) {
-                    self.operation(inner);
-                }
-                let Some(terminator) = block.terminator() else { continue };
-                let skip = usize::from(ir::name(terminator) == "scf.condition");
-                for (result, value) in results.iter().zip(ir::operands(terminator).into_iter().skip(skip)) {
-                    changed |= self.join(*result, &self.of(value));
-                }
-            }
-            if !changed {
-                return;
-            }
+        // The end of the last body is an entry of the first.
+        if let Some(first) = ir::body(op, 0).filter(|_| looped) {
+            changed |= self.join_all(&entering(op, first), &entry);
         }
+        if ir::name(op) == "scf.while" {
+            ends.truncate(1);
+        }
+        if ir::name(op) == "scf.for" {
+            ends.push(initial(op));
+        }
+        for end in ends {
+            changed |= self.join_all(&results, &end);
+        }
+        changed
+    }
+
+    fn join_all(&mut self, values: &[Val<'c>], others: &[Val<'c>]) -> bool {
+        let mut changed = false;
+        for (value, other) in values.iter().zip(others) {
+            changed |= self.join(*value, &self.of(*other));
+        }
+        changed
     }
 }

@@ -25,7 +25,7 @@ mod bounds;
 mod carry;
 mod rules;
 
-use std::collections::BTreeMap;
+use std::{cell::RefCell, collections::BTreeMap};
 
 use phobos_dialect::{
     Op, PassError, Val,
@@ -34,7 +34,10 @@ use phobos_dialect::{
     pass::{Options, Pass},
 };
 
-use crate::tile_ops::tile_of;
+use crate::{
+    range::Ranges,
+    tile_ops::{self, tile_of},
+};
 
 pub(crate) const PASS: Pass = Pass {
     name: "phobos-mask",
@@ -51,10 +54,12 @@ type Extents<'c> = Vec<Option<Val<'c>>>;
 struct Mask<'c> {
     kernel: Op<'c>,
     extents: BTreeMap<usize, Extents<'c>>,
+    ranges: RefCell<Ranges>,
 }
 
 fn run<'c>(kernel: Op<'c>, _options: &Options<'_>) -> Result<(), PassError> {
-    let mut mask = Mask { kernel, extents: BTreeMap::new() };
+    tile_ops::check_sizes(kernel)?;
+    let mut mask = Mask { kernel, extents: BTreeMap::new(), ranges: RefCell::default() };
     for block in ir::blocks(kernel) {
         mask.block(block)?;
     }

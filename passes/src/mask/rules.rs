@@ -3,8 +3,8 @@
 use melior::ir::{ValueLike, operation::OperationLike};
 use phobos_dialect::{Op, PassError, Type, Val, build::Builder, ir};
 
-use super::{Extents, Mask, bounds::lanes_before, shape_of};
-use crate::tile_ops::{is_elementwise, tile_of};
+use super::{Extents, Mask, bounds::fits, shape_of};
+use crate::tile_ops::{is_elementwise, tile_of, unit_reshape};
 
 impl<'c> Mask<'c> {
     pub(super) fn operation(&mut self, op: Op<'c>) -> Result<(), PassError> {
@@ -210,8 +210,8 @@ impl<'c> Mask<'c> {
         Ok(())
     }
 
-    /// Axes of extent 1 may come and go; a dropped one that is invalid makes the
-    /// whole tile invalid. Merging or splitting other axes needs a whole tile.
+    /// Axes of extent 1 may come and go ([`unit_reshape`]). Merging or splitting other
+    /// axes needs a whole tile.
     fn reshape(&mut self, op: Op<'c>) -> Result<(), PassError> {
         let builder = Builder::before(op)?;
         let input = operand(op, 0)?;
@@ -220,25 +220,18 @@ impl<'c> Mask<'c> {
         if extents.iter().all(Option::is_none) {
             return Ok(());
         }
-        let significant =
-            |shape: &[i64]| shape.iter().copied().filter(|extent| *extent != 1).collect::<Vec<_>>();
-        if significant(&from) != significant(&to) {
-            return Err(PassError::at(
+        let Some(axes) = unit_reshape(op, &from, &to) else {
+            return Err(PassError::user(
                 op,
                 "this reshape merges or splits axes of a tile that may be partly outside its tensor: give the load an \
                  `else` value, or make the extents divide",
             ));
-        }
-        let mut lanes =
-            from.iter().zip(&extents).filter(|(extent, _)| **extent != 1).map(|(_, valid)| *valid);
+        };
         let mut target: Extents<'c> =
-            to.iter().map(|extent| if *extent == 1 { None } else { lanes.next()? }).collect();
-        for (extent, unit) in from.iter().zip(&extents) {
-            let (1, Some(lane)) = (*extent, *unit) else { continue };
-            // One axis being empty is enough to make the tile empty.
-            let Some((first, full)) = target.iter_mut().zip(&to).next() else { continue };
-            let here = first.map_or_else(|| builder.index_constant(*full), Ok)?;
-            *first = Some(builder.binary("arith.muli", here, lane)?);
+            axes.kept.iter().map(|axis| axis.and_then(|axis| extents[axis])).collect();
+        for lane in axes.dropped.iter().filter_map(|axis| extents[*axis]) {
+            let first = target[0].map_or_else(|| builder.index_constant(to[0]), Ok)?;
+            target[0] = Some(builder.binary("arith.muli", first, lane)?);
         }
         self.set(result(op)?, target);
         Ok(())
@@ -251,13 +244,11 @@ impl<'c> Mask<'c> {
         let (whole, slice) = (shape_of(op, *input)?, shape_of(op, result(op)?)?);
         let mut extents = Vec::new();
         for (axis, valid) in self.of(*input).into_iter().enumerate() {
-            let fits = ir::constant_integer(offsets[axis])
-                .is_some_and(|at| at >= 0 && at + slice[axis] <= whole[axis]);
-            extents.push(if valid.is_none() && fits {
+            extents.push(if valid.is_none() && fits(offsets[axis], slice[axis], whole[axis]) {
                 None
             } else {
                 let end = valid.map_or_else(|| builder.index_constant(whole[axis]), Ok)?;
-                Some(lanes_before(&builder, end, offsets[axis], slice[axis])?)
+                Some(self.lanes_before(&builder, end, offsets[axis], slice[axis])?)
             });
         }
         self.set(result(op)?, extents);

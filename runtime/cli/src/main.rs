@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use clap::CommandFactory;
-use phobos_artifact::fingerprint::version_line;
 use phobos_cli::{
     args::{CliArgs, Command},
     chat, exit,
@@ -12,6 +11,7 @@ use phobos_cli::{
     options::{CliOptions, Process},
     output, parse,
 };
+use phobos_worker::fingerprint::version_line;
 
 fn main() -> ExitCode {
     match parse::<CliArgs>() {

@@ -9,7 +9,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use phobos_artifact::fingerprint::version_line;
+use phobos_worker::fingerprint::version_line;
 
 const CLI: &str = env!("CARGO_BIN_EXE_phobos-cli");
 const BENCH: &str = env!("CARGO_BIN_EXE_phobos-bench");

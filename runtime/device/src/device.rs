@@ -16,6 +16,8 @@ use crate::{
     kernel::Kernel,
     launch::CheckedLaunch,
     plain::{Plain, as_bytes, as_bytes_mut},
+    recording::Recording,
+    upload::{self, Piece, Wanted},
 };
 
 /// Bytes that a device may alias for as long as it holds the handle: a mapped file,
@@ -37,34 +39,16 @@ pub trait Device: Send + Sync {
     /// A new buffer of `bytes` zeros, aligned to 64 bytes at least. A length of 0 is legal.
     fn allocate(&self, bytes: u64) -> Result<Buffer, DeviceError>;
 
-    /// Buffers of `lengths` bytes each, which `fill` writes before they are anyone's: for
-    /// weights. It gets the bytes of each, zeros at first, in the same order. The host lends
-    /// the memory itself, one block in huge pages for all of them; others copy what was
-    /// written.
+    /// Buffers of `wanted`, which `fill` writes before they are anyone's: for weights. It is
+    /// called one or more times, each time with the next pieces of the buffers, zeros at
+    /// first, in order and without a gap. The host lends the memory itself, one block in huge
+    /// pages for all of them; others copy what was written, a bounded part at a time.
     fn allocate_filled(
         &self,
-        lengths: &[u64],
-        fill: &mut dyn FnMut(Vec<&mut [u8]>),
+        wanted: &[Wanted],
+        fill: &mut dyn FnMut(Vec<Piece<'_>>),
     ) -> Result<Vec<Buffer>, DeviceError> {
-        let buffers = lengths.iter().map(|len| self.allocate(*len)).collect::<Result<Vec<_>, _>>()?;
-        // The buffers exist, so their lengths fit memory; what they are copied from may not.
-        let mut staged = Vec::with_capacity(buffers.len());
-        for len in lengths {
-            let mut bytes = Vec::new();
-            let refused = |_| DeviceError::OutOfMemory {
-                device: self.name().to_owned(),
-                bytes: *len,
-                total: self.memory().total,
-            };
-            bytes.try_reserve_exact(usize::try_from(*len).unwrap_or(usize::MAX)).map_err(refused)?;
-            bytes.resize(*len as usize, 0);
-            staged.push(bytes);
-        }
-        fill(staged.iter_mut().map(|bytes: &mut Vec<u8>| &mut bytes[..]).collect());
-        for (buffer, bytes) in buffers.iter().zip(&staged) {
-            self.write(buffer, 0, bytes)?;
-        }
-        Ok(buffers)
+        upload::allocate_filled(self, wanted, fill)
     }
 
     /// A read-only buffer with the bytes of `range`. The host aliases them, so
@@ -95,7 +79,13 @@ pub trait Device: Send + Sync {
 
     /// Runs a kernel over arguments that [`crate::Launch`] has checked. An empty
     /// grid does nothing.
-    fn launch_checked(&self, kernel: &Kernel, launch: &CheckedLaunch<'_>) -> Result<(), DeviceError>;
+    fn launch(&self, launch: &CheckedLaunch<'_>) -> Result<(), DeviceError>;
+
+    /// Runs launches that were checked when they were recorded, in their order. They read
+    /// what their tensors hold now.
+    fn replay(&self, recording: &Recording) -> Result<(), DeviceError> {
+        recording.launches().try_for_each(|launch| self.launch(&launch))
+    }
 
     /// Waits for all launches.
     fn synchronize(&self) -> Result<(), DeviceError>;

@@ -48,6 +48,23 @@ pub enum DeviceError {
         /// Bytes the buffer has.
         len: u64,
     },
+    /// A tensor of a format of weights does not fit its buffer, which may hold a file's bytes.
+    #[error(
+        "a tensor of {element} of shape {shape:?} is {bytes} bytes on a device, where rows are interleaved in groups \
+         (`Element::to_device` makes them of a file's bytes), and leaves a buffer of {len} bytes at offset {offset}"
+    )]
+    DeviceLayout {
+        /// The element type.
+        element: Element,
+        /// The shape.
+        shape: Vec<u64>,
+        /// First byte in the buffer.
+        offset: u64,
+        /// Bytes in the device layout.
+        bytes: u64,
+        /// Bytes the buffer has.
+        len: u64,
+    },
     /// A tensor's shape has no size: it overflows, or its rows are not whole blocks.
     #[error(
         "a tensor of {element} cannot have the shape {shape:?}: its size is over 64 bits or its last axis is not a multiple of {block}"
@@ -71,8 +88,16 @@ pub enum DeviceError {
     WrongDevice {
         /// The device that was asked.
         device: String,
-        /// `buffer`, `kernel` or `launch`.
+        /// `buffer` or `kernel`.
         what: &'static str,
+    },
+    /// Bytes were to be moved while launches were recorded.
+    #[error("device `{device}`: {action}: only launches can be recorded")]
+    NotRecordable {
+        /// The device.
+        device: String,
+        /// What was asked for: `write`, `read`, `copy`, `import`.
+        action: &'static str,
     },
     /// The artifact was compiled for a chip that the device is not.
     #[error("kernel `{kernel}` was compiled for {chip}; device `{device}` runs {}", ChipList(.chips))]
@@ -257,7 +282,17 @@ pub enum LaunchFault {
         /// The value given.
         found: u64,
     },
-    /// A dim is larger than the kernel's index arithmetic allows.
+    /// A dim is smaller than the kernel was compiled for.
+    #[error("dim `{dim}` must be at least {limit}, it is {found}")]
+    DimTooSmall {
+        /// The dim.
+        dim: String,
+        /// The limit.
+        limit: u64,
+        /// The value given.
+        found: u64,
+    },
+    /// A dim is larger than the kernel was compiled for, or than its index arithmetic allows.
     #[error("dim `{dim}` must be at most {limit}, it is {found}")]
     DimTooLarge {
         /// The dim.

@@ -53,11 +53,6 @@ impl Kernel {
     pub(crate) fn signature(&self) -> &Signature {
         &self.0.signature
     }
-
-    /// Whether both are handles of one loaded kernel.
-    pub fn same(&self, other: &Kernel) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
 }
 
 impl fmt::Debug for Kernel {

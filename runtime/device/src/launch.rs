@@ -85,9 +85,35 @@ impl<'a> CheckedLaunch<'a> {
         self.grid
     }
 
+    /// The same, alive for as long as it is wanted.
+    pub fn to_owned(&self) -> OwnedLaunch {
+        let tensors = self.tensors().cloned().collect();
+        OwnedLaunch { kernel: self.kernel.clone(), slots: self.slots, tensors, grid: self.grid }
+    }
+
     /// Programs altogether.
     pub fn programs(&self) -> u64 {
         self.grid.iter().fold(1, |product, extent| product.saturating_mul(*extent))
+    }
+}
+
+/// A checked launch that holds its kernel and its tensors.
+#[derive(Clone)]
+pub struct OwnedLaunch {
+    kernel: Kernel,
+    slots: [u64; MAX_ARGUMENTS],
+    tensors: Vec<Tensor>,
+    grid: [u64; 3],
+}
+
+impl OwnedLaunch {
+    /// The launch.
+    pub fn checked(&self) -> CheckedLaunch<'_> {
+        let mut tensors = [None; MAX_ARGUMENTS];
+        for (slot, tensor) in tensors.iter_mut().zip(&self.tensors) {
+            *slot = Some(tensor);
+        }
+        CheckedLaunch { kernel: &self.kernel, slots: self.slots, tensors, grid: self.grid }
     }
 }
 
@@ -138,9 +164,8 @@ impl<'a> Launch<'a> {
 
     /// Checks the arguments and launches.
     pub fn run(self, device: &dyn Device) -> Result<(), DeviceError> {
-        let kernel = self.kernel;
         let launch = self.check()?;
-        device.launch_checked(kernel, &launch)
+        device.launch(&launch)
     }
 
     /// Checks the arguments.
@@ -352,6 +377,12 @@ impl<'a> Launch<'a> {
                     let found = dims.get(dim);
                     if !found.is_multiple_of(of) {
                         return Err(LaunchFault::NotAMultiple { dim: signature.dim_name(dim), of, found });
+                    }
+                }
+                Check::AtLeast { dim, limit } => {
+                    let found = dims.get(dim);
+                    if found < limit {
+                        return Err(LaunchFault::DimTooSmall { dim: signature.dim_name(dim), limit, found });
                     }
                 }
                 Check::AtMost { dim, limit } => {

@@ -1,21 +1,11 @@
 //! A kernel's metadata with every name resolved to an index, once at load, so that a
 //! launch compares numbers only.
 
-use phobos_artifact::{ArgKind, Contract, DType, Element, Extent, GridExpr, IndexBits, Metadata};
-
-/// The most arguments a kernel may have, dims included.
-pub const MAX_ARGUMENTS: usize = 48;
-/// The most named dims a kernel may have.
-pub const MAX_DIMS: usize = 32;
-/// The most axes a tensor may have.
-pub const MAX_RANK: usize = 8;
-
-/// The largest grid along x, y and z on a GPU (CUDA C++ Programming Guide, "Technical
-/// Specifications per Compute Capability").
-const GPU_GRID: [u64; 3] = [0x7fff_ffff, 0xffff, 0xffff];
-/// The largest number of programs on the host, over all axes: leaves room for the
-/// chunks that threads take past the end.
-const HOST_PROGRAMS: u64 = 1 << 62;
+pub use phobos_artifact::limits::{MAX_ARGUMENTS, MAX_DIMS, MAX_RANK};
+use phobos_artifact::{
+    ArgKind, ChipFacts, Contract, DType, Element, Extent, GridExpr, IndexBits, Metadata,
+    limits::{MAX_EXTENT, MAX_PROGRAMS},
+};
 
 pub(crate) struct Signature {
     /// In ABI order.
@@ -66,6 +56,7 @@ pub(crate) struct DimSpec {
 /// A contract with its names resolved.
 pub(crate) enum Check {
     Multiple { dim: usize, of: u64 },
+    AtLeast { dim: usize, limit: u64 },
     AtMost { dim: usize, limit: u64 },
     Elements { argument: usize, limit: u64 },
 }
@@ -153,8 +144,11 @@ impl Signature {
             dims: dims.specs,
             checks,
             grid,
-            grid_limits: if host { [HOST_PROGRAMS; 3] } else { GPU_GRID },
-            program_limit: if host { HOST_PROGRAMS } else { u64::MAX },
+            grid_limits: match metadata.chip.facts() {
+                ChipFacts::Host(_) => [MAX_PROGRAMS; 3],
+                ChipFacts::Gpu(facts) => facts.grid,
+            },
+            program_limit: if host { MAX_PROGRAMS } else { u64::MAX },
         })
     }
 
@@ -173,7 +167,7 @@ impl Signature {
 fn index_limit(bits: IndexBits) -> u64 {
     match bits {
         IndexBits::B32 => i32::MAX as u64,
-        IndexBits::B64 => i64::MAX as u64,
+        IndexBits::B64 => MAX_EXTENT,
     }
 }
 
@@ -205,6 +199,7 @@ fn resolve_contract(contract: &Contract, dims: &Dims, arguments: &[ArgumentSpec]
     match contract {
         Contract::Multiple { dim, of: 0 } => Err(format!("`{dim}` cannot be a multiple of 0")),
         Contract::Multiple { dim, of } => Ok(Check::Multiple { dim: find(dim)?, of: *of }),
+        Contract::AtLeast { dim, limit } => Ok(Check::AtLeast { dim: find(dim)?, limit: *limit }),
         Contract::AtMost { dim, limit } => Ok(Check::AtMost { dim: find(dim)?, limit: *limit }),
         Contract::TensorElements { tensor, limit } => {
             let argument = arguments

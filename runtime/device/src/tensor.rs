@@ -4,7 +4,8 @@ use phobos_artifact::Element;
 
 use crate::{buffer::Buffer, error::DeviceError};
 
-/// A contiguous row-major view of a buffer.
+/// A contiguous view of a buffer: row-major, but for formats of weights, whose rows are
+/// interleaved (section 3.2 of SPEC.md); [`Element::to_device`] makes their bytes of a file's.
 ///
 /// The constructors check that it lies inside the buffer. Fields are open, so a
 /// launch checks again.
@@ -29,7 +30,17 @@ impl Tensor {
         shape: impl Into<Vec<u64>>,
     ) -> Result<Tensor, DeviceError> {
         let tensor = Tensor { buffer: buffer.clone(), offset, element, shape: shape.into() };
-        buffer.check_range("view", offset, tensor.bytes()?)?;
+        let bytes = tensor.bytes()?;
+        buffer.check_range("view", offset, bytes).map_err(|error| match element {
+            Element::Block(format) if format.group_rows() > 1 => DeviceError::DeviceLayout {
+                element,
+                shape: tensor.shape.clone(),
+                offset,
+                bytes,
+                len: buffer.len(),
+            },
+            _ => error,
+        })?;
         Ok(tensor)
     }
 

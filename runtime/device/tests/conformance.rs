@@ -10,22 +10,18 @@ use std::{
     },
 };
 
-use phobos_artifact::{
-    Artifact, Chip, CompileRequest, HostLevel, RequestKey,
-    fingerprint::Fingerprint,
-    format::ACTIVATIONS,
-    worker::{CompileError, KernelSource, WorkerOptions, WorkerPool},
-};
+use phobos_artifact::{Artifact, Chip, CompileRequest, HostLevel, RequestKey, format::ACTIVATIONS};
 use phobos_device::{
     HostDevice,
     conformance::{Report, requests, run},
 };
+use phobos_worker::{CompileError, KernelSource, WorkerOptions, WorkerPool};
 
 type Compiled = BTreeMap<RequestKey, Result<Artifact, String>>;
 
 /// Compiles all requests on all workers at once.
 fn compile_all(pool: &WorkerPool, requests: &[CompileRequest]) -> Compiled {
-    let fingerprint = Fingerprint::current();
+    let fingerprint = phobos_worker::fingerprint::current();
     let next = AtomicUsize::new(0);
     let compiled = Mutex::new(Compiled::new());
     std::thread::scope(|scope| {
@@ -61,7 +57,7 @@ fn suite(level: HostLevel, test: &str, part: fn(&str) -> bool) -> Option<Report>
         return None;
     }
     let compiled = compile_all(&pool, &all);
-    let fingerprint = Fingerprint::current();
+    let fingerprint = phobos_worker::fingerprint::current();
     let device = HostDevice::new(Some(2)).unwrap();
     let report = run(
         &device,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use phobos_artifact::{Access, ArgKind, Argument, Artifact, Chip, DType, GridExpr, ImageKind};
 use phobos_device::{
-    Device, DeviceError, DeviceExt, HostDevice, Kernel, Launch, LaunchFault, SharedBytes, Tensor,
+    Device, DeviceError, DeviceExt, HostDevice, Kernel, Launch, LaunchFault, Recording, SharedBytes, Tensor,
 };
 use support::{F32, artifact, compile_c, dim, tensor};
 
@@ -357,14 +357,34 @@ fn buffers_and_kernels_of_another_device_are_refused() {
         other.read(&x.buffer, 0, &mut [1]),
         Err(DeviceError::WrongDevice { what: "buffer", .. })
     ));
-    // A launch that was checked against one kernel does not start another.
-    let again = device.load(&artifact).unwrap();
-    let launch = Launch::new(&kernel).tensor("X", &x).tensor("Y", &y).scalar("a", 1.0f32).check().unwrap();
-    assert!(matches!(
-        device.launch_checked(&again, &launch),
-        Err(DeviceError::WrongDevice { what: "launch", .. })
-    ));
     assert_eq!(download(&device, &y), [1.0]);
+}
+
+#[test]
+fn a_recording_repeats_launches_over_what_its_tensors_hold() {
+    let Some(artifact) = saxpy() else { return };
+    let device = host(1);
+    let kernel = device.load(&artifact).unwrap();
+    let x = upload(&device, &[1.0, 2.0], &[2]);
+    let y = upload(&device, &[10.0, 20.0], &[2]);
+    let launch =
+        |to: &dyn Device| Launch::new(&kernel).tensor("X", &x).tensor("Y", &y).scalar("a", 1.0f32).run(to);
+    let recording =
+        Recording::of(&device, |recorder| launch(recorder).and_then(|()| launch(recorder))).unwrap();
+    assert_eq!((recording.launches().len(), download(&device, &y)), (2, vec![10.0, 20.0]), "nothing has run");
+    device.replay(&recording).unwrap();
+    assert_eq!(download(&device, &y), [12.0, 24.0]);
+    device.write_slice(&x.buffer, 0, &[5.0f32]).unwrap();
+    device.replay(&recording).unwrap();
+    assert_eq!(download(&device, &y), [22.0, 28.0]);
+    // What a replay would not repeat is refused, and so is a launch that a check refuses.
+    let refused = Recording::of(&device, |recorder| recorder.write(&x.buffer, 0, &[0]));
+    assert!(matches!(refused, Err(DeviceError::NotRecordable { action: "write", .. })));
+    let short = upload(&device, &[1.0], &[1]);
+    let wrong = Recording::of(&device, |recorder| {
+        Launch::new(&kernel).tensor("X", &short).tensor("Y", &y).scalar("a", 1.0f32).run(recorder)
+    });
+    assert!(matches!(wrong, Err(DeviceError::Launch(_))));
 }
 
 #[test]

@@ -350,8 +350,13 @@ fn bound_dims_contracts_and_index_width() {
         with(&|m| m.contracts = vec![multiple("K", 3), multiple("N", 4)]),
         Err(LaunchFault::NotAMultiple { dim: "N".into(), of: 4, found: 5 })
     );
+    let at_least = |limit| Contract::AtLeast { dim: "N".into(), limit };
     let at_most = |limit| Contract::AtMost { dim: "N".into(), limit };
-    assert_eq!(with(&|m| m.contracts = vec![at_most(5)]), Ok(()));
+    assert_eq!(with(&|m| m.contracts = vec![at_least(5), at_most(5)]), Ok(()));
+    assert_eq!(
+        with(&|m| m.contracts = vec![at_least(6)]),
+        Err(LaunchFault::DimTooSmall { dim: "N".into(), limit: 6, found: 5 })
+    );
     assert_eq!(
         with(&|m| m.contracts = vec![at_most(4)]),
         Err(LaunchFault::DimTooLarge { dim: "N".into(), limit: 4, found: 5 })
@@ -428,12 +433,12 @@ fn grids_are_evaluated_and_limited() {
         Err(LaunchFault::Grid(GridError::Overflow(format!("(N * {})", u64::MAX))))
     );
     assert_eq!(
-        with(&|m| m.grid[0] = GridExpr::Const((1 << 62) + 1)),
-        Err(LaunchFault::GridTooLarge { axis: "x", found: (1 << 62) + 1, limit: 1 << 62 })
+        with(&|m| m.grid[0] = GridExpr::Const((1 << 50) + 1)),
+        Err(LaunchFault::GridTooLarge { axis: "x", found: (1 << 50) + 1, limit: 1 << 50 })
     );
     assert_eq!(
-        with(&|m| m.grid[0] = GridExpr::Const(1 << 62)),
-        Err(LaunchFault::GridTooLarge { axis: "all axes together", found: 1 << 63, limit: 1 << 62 })
+        with(&|m| m.grid[0] = GridExpr::Const(1 << 50)),
+        Err(LaunchFault::GridTooLarge { axis: "all axes together", found: 1 << 51, limit: 1 << 50 })
     );
     assert_eq!(
         with(&|m| {

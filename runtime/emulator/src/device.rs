@@ -238,15 +238,11 @@ impl Device for EmulatorDevice {
         })
     }
 
-    fn launch_checked(&self, kernel: &Kernel, launch: &CheckedLaunch<'_>) -> Result<(), DeviceError> {
+    fn launch(&self, launch: &CheckedLaunch<'_>) -> Result<(), DeviceError> {
         let wrong = |what| DeviceError::WrongDevice { device: self.name.clone(), what };
-        if kernel.device() != self.token.id() {
-            return Err(wrong("kernel"));
-        }
-        let code = match kernel.code::<Code>() {
-            Some(code) if launch.kernel().same(kernel) => code,
-            _ => return Err(wrong("launch")),
-        };
+        let kernel = launch.kernel();
+        let code = kernel.code::<Code>().filter(|_| kernel.device() == self.token.id());
+        let code = code.ok_or_else(|| wrong("kernel"))?;
         if launch.programs() == 0 {
             return Ok(());
         }

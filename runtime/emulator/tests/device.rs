@@ -7,7 +7,7 @@ use phobos_artifact::{
     Access, ArgKind, Argument, Artifact, Chip, DType, Element, Extent, GridExpr, Image, ImageKind, IndexBits,
     Metadata,
 };
-use phobos_device::{Device, DeviceError, DeviceExt, Launch, Tensor};
+use phobos_device::{Device, DeviceError, DeviceExt, Launch, STAGING_BYTES, Tensor, Wanted};
 use phobos_emulator::{EmulatorDevice, Options};
 
 /// `Y[i] = s * X[i]` for i below N, 64 elements a program.
@@ -142,10 +142,10 @@ fn memory() {
     assert!(matches!(device.copy(&imported, 0, &buffer, 60, 5), Err(DeviceError::OutOfBounds { .. })));
     assert!(matches!(device.allocate(1 << 60), Err(DeviceError::OutOfMemory { .. })));
     let filled = device
-        .allocate_filled(&[3, 0, 5], &mut |slices| {
-            for (slice, byte) in slices.into_iter().zip(1..) {
-                assert!(slice.iter().all(|zero| *zero == 0));
-                slice.fill(byte);
+        .allocate_filled(&[3, 0, 5].map(|bytes| Wanted { bytes, unit: 1 }), &mut |pieces| {
+            for piece in pieces {
+                assert!(piece.bytes.iter().all(|zero| *zero == 0));
+                piece.bytes.fill(piece.index as u8 + 1);
             }
         })
         .unwrap();
@@ -153,6 +153,23 @@ fn memory() {
     let mut five = [0; 5];
     device.read(&filled[2], 0, &mut five).unwrap();
     assert_eq!(five, [3; 5]);
+    // More than is held beside the device's memory comes in several calls, in whole units.
+    let large = Wanted { bytes: STAGING_BYTES + 5, unit: 3 };
+    let mut calls = Vec::new();
+    let buffers = device
+        .allocate_filled(&[large], &mut |pieces| {
+            for piece in pieces {
+                calls.push((piece.offset, piece.bytes.len() as u64));
+                piece.bytes.fill(calls.len() as u8);
+            }
+        })
+        .unwrap();
+    let first = STAGING_BYTES - STAGING_BYTES % 3;
+    assert_eq!(calls, [(0, first), (first, STAGING_BYTES + 5 - first)]);
+    let mut border = [0; 2];
+    device.read(&buffers[0], first - 1, &mut border).unwrap();
+    assert_eq!(border, [1, 2]);
+    drop(buffers);
     let strange = EmulatorDevice::new(Chip::Sm(75), Options::default()).unwrap();
     assert!(matches!(strange.read(&buffer, 0, &mut four), Err(DeviceError::WrongDevice { .. })));
     drop((buffer, imported, filled));

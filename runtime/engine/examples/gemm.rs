@@ -16,11 +16,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use phobos_artifact::{
-    CompileOptions, CompileRequest, DType, Element, KernelSource, WorkerOptions, WorkerPool,
-};
+use phobos_artifact::{CompileOptions, CompileRequest, DType, Element};
 use phobos_device::{Device, DeviceError, DeviceExt, HostDevice, Kernel, Launch, Tensor};
 use phobos_kernel_cache::CachedSource;
+use phobos_worker::{KernelSource, WorkerOptions, WorkerPool};
 use serde_json::json;
 
 const KERNEL: &str = "gemm";
@@ -42,6 +41,7 @@ fn main() {
         kernel: KERNEL.to_owned(),
         elements: BTreeMap::new(),
         dims: BTreeMap::new(),
+        ranges: BTreeMap::new(),
         params: params.iter().map(|param| override_of(param)).collect(),
         options: CompileOptions::default(),
         chip: device.chips()[0],

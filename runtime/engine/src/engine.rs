@@ -2,12 +2,13 @@
 
 use std::{path::Path, sync::Arc};
 
-use phobos_artifact::{CompileRequest, KernelSource, WorkerOptions, WorkerPool};
+use phobos_artifact::CompileRequest;
 use phobos_device::{Device, DeviceError};
 use phobos_gguf::{GgufFile, OpenOptions};
 use phobos_kernel_cache::CachedSource;
 use phobos_models::{Architecture, Model, Settings};
 use phobos_tokenizer::{AddSpecial, ChatError, ChatInput, ChatTemplate, Tokenizer};
+use phobos_worker::{KernelSource, WorkerOptions, WorkerPool};
 
 use crate::{
     EngineError, Session,

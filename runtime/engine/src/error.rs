@@ -1,10 +1,10 @@
 //! Why the engine cannot load a model or answer.
 
-use phobos_artifact::CompileError;
 use phobos_device::DeviceError;
 use phobos_gguf::GgufError;
 use phobos_models::ModelError;
 use phobos_tokenizer::{ChatError, VocabularyError};
+use phobos_worker::CompileError;
 
 use crate::sampler::SamplerError;
 

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use phobos_artifact::{Artifact, CompileError, CompileRequest, KernelSource, worker::compile_all};
+use phobos_artifact::{Artifact, CompileRequest};
 use phobos_device::{Device, DeviceError};
 use phobos_models::{Architecture, kernels::KernelSet};
+use phobos_worker::{CompileError, KernelSource, compile_all};
 
 use crate::EngineError;
 

@@ -4,10 +4,11 @@ use phobos_artifact::{Contract, DType};
 
 use super::Checker;
 use crate::{
+    constraint::is_static,
     diagnostics::{Code, Diagnostic, nearest},
     span::Span,
     tree::{self, Attribute, AttributeArg, ExprKind as Source},
-    typed::{ExprKind, Launch, Param, ParamConstraint, TensorCore, Type},
+    typed::{Launch, Param, ParamConstraint, TensorCore, Type},
 };
 
 /// Every attribute.
@@ -120,10 +121,10 @@ impl Checker<'_> {
     fn constraint(&mut self, condition: &tree::Expr) -> Option<ParamConstraint> {
         let typed = self.condition(condition, "a condition of `where`")?;
         let mut other = None;
-        typed.walk(&mut |expr| match expr.kind {
-            ExprKind::Int(_) | ExprKind::Bool(_) | ExprKind::Param(_) => {}
-            ExprKind::Unary { .. } | ExprKind::Binary { .. } => {}
-            _ => other = other.or(Some(expr.span)),
+        typed.walk(&mut |expr| {
+            if !is_static(expr) {
+                other = other.or(Some(expr.span));
+            }
         });
         if let Some(span) = other {
             return self.fail(

@@ -17,6 +17,12 @@ use crate::{
     typed::{AxisIndex, Dim, Expr, ExprKind, TileType, Type},
 };
 
+/// How values of a tile become scalars.
+pub(super) const THROUGH_MEMORY: &str =
+    "compute with tiles, as in `where(c, a, b)`, or store the tile to a tensor and read one element back";
+/// How positions come from a tensor.
+pub(super) const NO_GATHER: &str = "there is no gather: a position that lies in a tensor is read by itself, as in `X[I[i]]`, in a loop over i";
+
 /// The values of an integer type.
 fn range(dtype: DType) -> Option<(i128, i128)> {
     Some(match dtype {
@@ -170,6 +176,8 @@ impl Checker<'_> {
         let named = other.and_then(|operand| self.short_name(operand)).unwrap_or_else(|| "...".to_owned());
         let help = if kinds.iter().any(|kind| kind.is_bool()) {
             "use `where(c, a, b)` to turn a condition into numbers".to_owned()
+        } else if kinds.iter().all(|kind| kind.is_integer()) {
+            self.wider_integer(operands)
         } else {
             format!("write a cast: `{target}({named})`")
         };
@@ -179,6 +187,30 @@ impl Checker<'_> {
                 .label(label.join(" and "))
                 .help(help),
         )
+    }
+
+    /// The casts to the narrowest integer type that holds all values of the operands'.
+    fn wider_integer(&self, operands: &[Operand]) -> String {
+        let dtypes = operands.iter().filter_map(|operand| match operand.kind()? {
+            Kind::Index => Some(DType::I64),
+            Kind::Scalar(dtype) => Some(dtype),
+            Kind::Int | Kind::Float | Kind::Block(_) => None,
+        });
+        let ranges: Vec<(i128, i128)> = dtypes.filter_map(range).collect();
+        let holds = |dtype: &DType| {
+            let holds = |(low, high)| ranges.iter().all(|(least, most)| low <= *least && *most <= high);
+            range(*dtype).is_some_and(holds)
+        };
+        // All that two types span lies in i64: no type of 64 bits is unsigned.
+        let integers = [DType::I8, DType::U8, DType::I16, DType::I32, DType::U32, DType::I64];
+        let wide = integers.into_iter().find(holds).unwrap_or(DType::I64);
+        let casts: Vec<String> = operands
+            .iter()
+            .filter(|operand| matches!(operand.kind(), Some(Kind::Scalar(dtype)) if dtype != wide))
+            .map(|operand| format!("`{wide}({})`", self.short_name(operand).as_deref().unwrap_or("...")))
+            .collect();
+        let noun = if casts.len() == 1 { "a cast" } else { "casts" };
+        format!("write {noun}: {}", casts.join(" and "))
     }
 
     /// The source form of a value when it is only a name.
@@ -292,8 +324,8 @@ impl Checker<'_> {
         Some(Expr { kind: ExprKind::TileSlice { tile: Box::new(expr), slice }, ty, span })
     }
 
-    /// An operand as a scalar; a tile of one element is read.
-    pub(super) fn scalar(&mut self, operand: Operand, what: &str) -> Option<Operand> {
+    /// An operand as a scalar; a tile of one element is read. `help` is for other tiles.
+    pub(super) fn scalar(&mut self, operand: Operand, what: &str, help: &str) -> Option<Operand> {
         match operand {
             Operand::Expr(expr) if expr.ty.dims().is_some() => {
                 let (span, ty) = (expr.span, expr.ty.clone());
@@ -301,7 +333,7 @@ impl Checker<'_> {
                     Some(expr) => Some(Operand::Expr(expr)),
                     None => self.fail(
                         Diagnostic::error(Code::WrongKind, span, format!("{what} is a scalar, not {ty}"))
-                            .help("reduce the tile, or take one element: `t[0]`"),
+                            .help(help),
                     ),
                 }
             }

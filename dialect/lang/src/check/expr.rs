@@ -137,7 +137,13 @@ impl Checker<'_> {
             }
         }
         known.extend(self.consts.keys());
-        let help = nearest(name, known).map(|meant| format!("did you mean `{meant}`?"));
+        let help = match name {
+            "break" | "continue" | "pass" => {
+                Some("a loop ends by its range, or by the condition of `while`: use `if` inside".to_owned())
+            }
+            "True" | "False" => Some(format!("write `{}`", name.to_lowercase())),
+            _ => nearest(name, known).map(|meant| format!("did you mean `{meant}`?")),
+        };
         self.fail(Diagnostic::error(Code::UnknownName, span, format!("unknown name `{name}`")).help_opt(help))
     }
 
@@ -203,36 +209,19 @@ impl Checker<'_> {
                 Diagnostic::error(Code::TypeMismatch, span, message).label("bool is not a number").help(help),
             );
         }
+        // What never fits is said before a cast is asked for that would not help.
+        let strict = is_bool(&lhs) || is_bool(&rhs) || !is_float_too(op);
+        for operand in [&lhs, &rhs].into_iter().filter(|_| strict) {
+            let kind = operand.kind()?;
+            if !matches!(kind, Kind::Block(_)) && !takes(op, kind).0 {
+                return self.unfit(op, &what, kind, span);
+            }
+        }
         let unified = self.unify(&what, span, vec![lhs, rhs])?;
         let [lhs, rhs] = <[Expr; 2]>::try_from(unified).ok()?;
         let kind = Kind::of(&lhs.ty)?;
-        let (fits, wanted) = match op {
-            BinaryOp::And | BinaryOp::Or => (kind.is_bool(), "bool"),
-            BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor | BinaryOp::Shl | BinaryOp::Shr => {
-                (kind.is_integer(), "integers")
-            }
-            BinaryOp::Rem => (kind.is_integer(), "integers"),
-            BinaryOp::Eq | BinaryOp::Ne => (kind.is_bool() || kind.is_number(), "numbers or bool"),
-            _ => (kind.is_number(), "numbers"),
-        };
-        if !fits {
-            let help = match op {
-                BinaryOp::And | BinaryOp::Or => Some("compare first: `x != 0`".to_owned()),
-
-                BinaryOp::Rem if kind.is_float() => Some("write `x - floor(x / y) * y`".to_owned()),
-                _ if kind.is_bool() => {
-                    Some("use `where(c, a, b)` to turn a condition into numbers".to_owned())
-                }
-                _ => None,
-            };
-            return self.fail(
-                Diagnostic::error(
-                    Code::TypeMismatch,
-                    span,
-                    format!("{what} takes {wanted}, not {}", kind.name()),
-                )
-                .help_opt(help),
-            );
+        if !takes(op, kind).0 {
+            return self.unfit(op, &what, kind, span);
         }
         let comparison = matches!(
             op,
@@ -247,6 +236,17 @@ impl Checker<'_> {
         };
         let kind = ExprKind::Binary { op, lhs: Box::new(lhs), rhs: Box::new(rhs) };
         Some(Operand::Expr(Expr { kind, ty, span }))
+    }
+
+    fn unfit<T>(&mut self, op: BinaryOp, what: &str, kind: Kind, span: Span) -> Option<T> {
+        let help = match op {
+            BinaryOp::And | BinaryOp::Or => Some("compare first: `x != 0`"),
+            BinaryOp::Rem if kind.is_float() => Some("write `x - floor(x / y) * y`"),
+            _ if kind.is_bool() => Some("use `where(c, a, b)` to turn a condition into numbers"),
+            _ => None,
+        };
+        let message = format!("{what} takes {}, not {}", takes(op, kind).1, kind.name());
+        self.fail(Diagnostic::error(Code::TypeMismatch, span, message).help_opt(help.map(str::to_owned)))
     }
 
     fn subscripted(
@@ -276,7 +276,7 @@ impl Checker<'_> {
     /// A condition: a `bool` scalar.
     pub(super) fn condition(&mut self, expr: &tree::Expr, what: &str) -> Option<Expr> {
         let operand = self.operand(expr)?;
-        let operand = self.scalar(operand, what)?;
+        let operand = self.scalar(operand, what, convert::THROUGH_MEMORY)?;
         match operand {
             Operand::Expr(expr) if expr.ty == Type::Scalar(DType::Bool) => Some(expr),
             other => {
@@ -289,7 +289,8 @@ impl Checker<'_> {
     /// An index: a subscript, a bound of a loop.
     pub(super) fn index(&mut self, expr: &tree::Expr, what: &str) -> Option<Expr> {
         let operand = self.operand(expr)?;
-        let operand = self.scalar(operand, what)?;
+        let help = if what.contains("range") { convert::THROUGH_MEMORY } else { convert::NO_GATHER };
+        let operand = self.scalar(operand, what, help)?;
         let kind = operand.kind()?;
         if !kind.is_integer() {
             let message = format!("{what} is an integer, not {}", operand.describe());
@@ -298,6 +299,22 @@ impl Checker<'_> {
         let value = self.literal(operand, Kind::Index)?;
         Some(widened(value))
     }
+}
+
+/// Whether an operator takes this kind of operand, and which it takes.
+fn takes(op: BinaryOp, kind: Kind) -> (bool, &'static str) {
+    match op {
+        BinaryOp::And | BinaryOp::Or => (kind.is_bool(), "bool"),
+        BinaryOp::Eq | BinaryOp::Ne => (kind.is_bool() || kind.is_number(), "numbers or bool"),
+        _ if is_float_too(op) => (kind.is_number(), "numbers"),
+        _ => (kind.is_integer(), "integers"),
+    }
+}
+
+/// Whether an operator of numbers takes floats.
+fn is_float_too(op: BinaryOp) -> bool {
+    use BinaryOp::{BitAnd, BitOr, BitXor, Rem, Shl, Shr};
+    !matches!(op, BitAnd | BitOr | BitXor | Shl | Shr | Rem)
 }
 
 /// An integer as an index. Sums, differences and products of i32 and i64 become index

@@ -120,7 +120,7 @@ impl Checker<'_> {
             if !found {
                 let param = atoms.iter().find_map(|atom| match atom {
                     Atom::Param(name) => Some(name.clone()),
-                    Atom::Dim(name) if self.required_dims.contains(name) => Some(name.clone()),
+                    Atom::Dim(name) if self.required_dims.contains_key(name) => Some(name.clone()),
                     _ => None,
                 });
                 needed.insert(param?);

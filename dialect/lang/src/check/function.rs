@@ -10,6 +10,7 @@ use phobos_artifact::{DType, Element};
 
 use super::{
     Binding, Checker, VarFacts,
+    convert::THROUGH_MEMORY,
     operand::{Kind, Operand},
 };
 use crate::{
@@ -24,10 +25,9 @@ use crate::{
 pub(super) struct Frame {
     pub(super) elements: BTreeMap<String, Option<Element>>,
     pub(super) dims: BTreeMap<String, Dim>,
-    depth: usize,
 }
 
-/// Calls nest at most this deep; a recursive function ends here.
+/// Calls nest at most this deep.
 const MAX_CALL_DEPTH: usize = 16;
 /// A kernel has at most this many calls after inlining.
 const MAX_CALLS: usize = 1000;
@@ -53,17 +53,12 @@ impl<'a> Checker<'a> {
             );
         }
         let operands = operands.into_iter().collect::<Option<Vec<Operand>>>()?;
-        let depth = self.frame.as_ref().map_or(0, |frame| frame.depth) + 1;
         self.inlined += 1;
-        if depth > MAX_CALL_DEPTH || self.inlined > MAX_CALLS {
-            let message = format!("calls of `{name}` do not end");
-            return self.fail(
-                Diagnostic::error(Code::TooDeep, span, message)
-                    .help("functions are inlined, so they cannot be recursive"),
-            );
+        if let Some((message, help)) = self.too_many_calls(name) {
+            return self.fail(Diagnostic::error(Code::TooDeep, span, message).help(help));
         }
         let elements = function.generics.iter().map(|generic| (generic.name.name.clone(), None)).collect();
-        let mut frame = Frame { elements, dims: BTreeMap::new(), depth };
+        let mut frame = Frame { elements, dims: BTreeMap::new() };
         let mut values = Vec::with_capacity(operands.len());
         for (operand, param) in operands.into_iter().zip(&function.params) {
             values.push(self.argument(operand, param, function, &mut frame));
@@ -74,10 +69,33 @@ impl<'a> Checker<'a> {
         for (value, param) in values.into_iter().zip(&function.params) {
             self.argument_variable(&param.name, value);
         }
+        self.calling.push(name);
         let result = self.inlined_body(function, span);
+        self.calling.pop();
         self.scopes = outer_scopes;
         self.frame = outer_frame;
         result
+    }
+
+    /// What to say of a call that goes beyond a limit.
+    fn too_many_calls(&self, name: &str) -> Option<(String, &'static str)> {
+        if self.calling.contains(&name) {
+            let help = "functions are inlined, so they cannot be recursive";
+            return Some((format!("calls of `{name}` do not end"), help));
+        }
+        if self.calling.len() >= MAX_CALL_DEPTH {
+            let message =
+                format!("calls nest at most {MAX_CALL_DEPTH} deep, and this one of `{name}` deeper");
+            return Some((message, "write the inner functions where they are called"));
+        }
+        if self.inlined > MAX_CALLS {
+            let message = format!("the kernel has more than {MAX_CALLS} calls of functions after inlining");
+            return Some((
+                message,
+                "a function is inlined at each call: use loops, or make it several kernels",
+            ));
+        }
+        None
     }
 
     fn argument_variable(&mut self, name: &tree::Ident, value: Expr) {
@@ -127,7 +145,7 @@ impl<'a> Checker<'a> {
         match &param.ty.kind {
             TypeKind::Scalar(element) if element.name == "index" => self.coerce(operand, &Type::Index, &what),
             TypeKind::Scalar(element) => {
-                let operand = self.scalar(operand, &what)?;
+                let operand = self.scalar(operand, &what, THROUGH_MEMORY)?;
                 let kind = operand.kind()?;
                 let element = self.bind_element(element, kind, operand.span(), function, frame)?;
                 let ty = Kind::of_element(element).with_dims(None);

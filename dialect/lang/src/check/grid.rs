@@ -230,7 +230,7 @@ impl Checker<'_> {
                 self.error(
                     Diagnostic::error(Code::SharedUpdate, update.span, "several programs update this place")
                         .label(format!("it does not depend on {}", missing.join(", ")))
-                        .help("use `atomic_add`, or give each program its own place"),
+                        .help("give each program its own place, and combine them in a second kernel or in one program"),
                 );
             }
         }

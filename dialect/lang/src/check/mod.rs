@@ -137,7 +137,7 @@ struct Checker<'a> {
     broken_params: BTreeSet<String>,
     scalars: Vec<typed::Scalar>,
     dims: Vec<String>,
-    required_dims: BTreeSet<String>,
+    required_dims: BTreeMap<String, Span>,
     params: Vec<typed::Param>,
     constraints: Vec<ParamConstraint>,
     multiples: Vec<ParamMultiple>,
@@ -156,6 +156,8 @@ struct Checker<'a> {
     /// The function being inlined.
     frame: Option<Frame>,
     inlined: usize,
+    /// The functions being inlined, from the outermost.
+    calling: Vec<&'a str>,
     /// The value of the statement just checked is not needed.
     dropped: bool,
     /// Nested statements, expressions and calls being checked.
@@ -185,7 +187,7 @@ impl<'a> Checker<'a> {
             broken_params: BTreeSet::new(),
             scalars: Vec::new(),
             dims: Vec::new(),
-            required_dims: BTreeSet::new(),
+            required_dims: BTreeMap::new(),
             params: Vec::new(),
             constraints: Vec::new(),
             multiples: Vec::new(),
@@ -200,6 +202,7 @@ impl<'a> Checker<'a> {
             clock: 0,
             frame: None,
             inlined: 0,
+            calling: Vec::new(),
             dropped: false,
             level: 0,
             guards: 0,
@@ -350,7 +353,7 @@ impl<'a> Checker<'a> {
                         if generic.kind == GenericKind::DType { "a scalar type" } else { "an element type" };
                     self.error(
                         Diagnostic::error(Code::BadGeneric, generic.span, format!("`{name}` is not bound"))
-                            .help(format!("the request binds it to {what}, as in `--bind {name}=f32`")),
+                            .help(format!("the request binds it to {what}, as in `--type {name}=f32`")),
                     );
                 }
                 (Some(Element::Block(format)), GenericKind::DType) => {
@@ -431,9 +434,9 @@ impl<'a> Checker<'a> {
     }
 
     /// Notes that a tile has this extent, which must therefore be known at compile time.
-    fn require(&mut self, dim: &Dim) {
+    fn require(&mut self, dim: &Dim, span: Span) {
         if let Dim::TensorDim(name) = dim {
-            self.required_dims.insert(name.clone());
+            self.required_dims.entry(name.clone()).or_insert(span);
         }
     }
 

@@ -60,7 +60,7 @@ impl Checker<'_> {
         };
         match dim {
             Some(dim) if dim != Dim::Const(0) => {
-                self.require(&dim);
+                self.require(&dim, expr.span);
                 Some(dim)
             }
             _ => self.fail(
@@ -126,7 +126,7 @@ impl Checker<'_> {
                 Some(AxisIndex::Span { start: start?, extent: extent? })
             }
             SubscriptKind::Full => {
-                self.require(dim);
+                self.require(dim, subscript.span);
                 let start = Expr { kind: ExprKind::Int(0), ty: Type::Index, span: subscript.span };
                 Some(AxisIndex::Span { start, extent: dim.clone() })
             }
@@ -141,7 +141,7 @@ impl Checker<'_> {
                 let constant = length.as_ref().and_then(|length| length.as_constant());
                 match length.and_then(|length| length.as_dim()) {
                     Some(extent) if extent != Dim::Const(0) => {
-                        self.require(&extent);
+                        self.require(&extent, subscript.span);
                         Some(AxisIndex::Span { start: from, extent })
                     }
                     _ => {
@@ -214,8 +214,28 @@ impl Checker<'_> {
                 AxisIndex::Span { extent, .. } => AxisUse { dim, at, extent: Some(extent.clone()) },
             });
         }
+        self.outside(&axes, subscripts);
         self.slices.push(SliceUse { store, axes, span });
         Some(slice)
+    }
+
+    /// Warns of positions that lie outside the tensor whatever its sizes are.
+    fn outside(&mut self, axes: &[AxisUse], subscripts: &[tree::Subscript]) {
+        for (AxisUse { dim, at, .. }, subscript) in axes.iter().zip(subscripts) {
+            let Some(start) = at.as_constant() else { continue };
+            let beyond = matches!(dim, Dim::Const(extent) if start >= i128::from(*extent));
+            if start >= 0 && !beyond {
+                continue;
+            }
+            let message = "this lies outside the tensor as a whole: it reads nothing and writes nothing";
+            let from_end = (start < 0)
+                .then(|| format!("positions do not count from the end: the last one is `{dim} - 1`"));
+            self.error(
+                Diagnostic::warning(Code::SliceOutside, subscript.span, message)
+                    .label(format!("the axis has extent {dim}"))
+                    .help_opt(from_end),
+            );
+        }
     }
 
     /// Checks that the last axis is taken in whole blocks.
@@ -337,9 +357,9 @@ impl Checker<'_> {
         for ((axis, dim), subscript) in slice.axes.iter().zip(dims).zip(subscripts) {
             let Some(start) = self.poly(axis.position()).and_then(|at| at.as_constant()) else { continue };
             let length = match axis {
-                AxisIndex::Point(_) => 1,
                 AxisIndex::Span { extent: Dim::Const(extent), .. } => i128::from(*extent),
-                AxisIndex::Span { .. } => continue,
+                // At least one, however long.
+                AxisIndex::Point(_) | AxisIndex::Span { .. } => 1,
             };
             let beyond = matches!(dim, Dim::Const(extent) if start + length > i128::from(*extent));
             if start < 0 || beyond {

@@ -48,8 +48,8 @@ codes! {
     UnclosedDelimiter = 5, "unclosed delimiter",
         "Every `(`, `[` and `{` needs its closing partner. The message names the place of the one that is open.";
     TooDeep = 6, "nested too deeply",
-        "Blocks and expressions nest at most 64 levels, and an expression is at most 128 operators high. Name parts \
-         of it with `let`.";
+        "Blocks and expressions nest at most 64 levels, an expression is at most 128 operators high, calls nest at most 16 \
+         deep, and a kernel has at most 1000 calls after inlining. Name parts of it with `let`, or make it several kernels.";
     ImportFailed = 7, "import failed",
         "`import \"path.ph\"` names a file relative to the importing one, and imports nest at most 32 levels. Each \
          file is read once however often it is imported.";
@@ -99,7 +99,8 @@ codes! {
         "The argument is not of a kind that the builtin takes. The message says which kinds it takes.";
     WrongKind = 25, "not usable here",
         "A scalar, a tile and a tensor are different things: a tensor is read through subscripts, and a condition, a \
-         subscript or a bound is a scalar. A tile of one element becomes a scalar by `t[0]`.";
+         subscript or a bound is a scalar. A tile becomes a scalar through memory: store it, and read one \
+         element of the tensor.";
     LiteralOutOfRange = 26, "literal out of range",
         "An integer literal must fit the type that its place gives it. Widen the type or change the number.";
     NotBool = 27, "condition is not bool",
@@ -142,7 +143,7 @@ codes! {
          has a place.";
     SharedUpdate = 45, "several programs update one place",
         "`A[i] op= v` reads, computes and writes, so its subscripts must depend on every program id that the kernel \
-         uses. Use `atomic_add`, or give each program its own place.";
+         uses. Give each program its own place, and combine the places in a second kernel or in one program.";
     BadReturn = 46, "misplaced return",
         "A function ends in exactly one `return value`, and a kernel has none. Use `where` or `if` with a `var` for \
          early results.";
@@ -159,6 +160,17 @@ codes! {
     NotConstant = 61, "not a constant",
         "The value must be known while checking: a literal, a constant, or arithmetic on them. Runtime values and \
          parameters are not.";
+
+    RefusedValues = 62, "refused for these values",
+        "The kernel is well formed, and what it needs does not hold, or cannot be proven, for the parameters, dims and \
+         element types of this request. Change the request or the kernel as the message says.";
+
+    CommentInExpression = 70, "comment in place of a division",
+        "`//` begins a comment, and what follows it here reads like a divisor. Write `/`, which rounds integers towards \
+         zero, or words behind the `//`.";
+    SliceOutside = 71, "slice outside the tensor",
+        "A constant position before 0, or at or behind the end of a constant extent, lies outside whatever the sizes \
+         are: it reads nothing and writes nothing. Positions do not count from the end.";
 
     Internal = 99, "fault of the checker",
         "The checker refused a statement without saying why, which is a fault of the checker. Please report the program.";

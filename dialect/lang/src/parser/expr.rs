@@ -149,10 +149,9 @@ impl Parser<'_> {
                 return Ok(Expr { kind: ExprKind::List(list), span });
             }
             TokenKind::Symbol("+") => {
-                self.sink.push(
-                    Diagnostic::error(Code::UnexpectedToken, token.span, "there is no prefix `+`")
-                        .help("remove it"),
-                );
+                let help = self.habit(token).unwrap_or_else(|| "remove it".to_owned());
+                let message = "there is no prefix `+`";
+                self.sink.push(Diagnostic::error(Code::UnexpectedToken, token.span, message).help(help));
                 return Err(Failed);
             }
             TokenKind::Symbol(".") => {

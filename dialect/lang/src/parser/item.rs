@@ -239,12 +239,15 @@ impl Parser<'_> {
 
     /// Reads a line end or `;`; a closing brace ends a statement as well.
     pub(super) fn end_of_statement(&mut self, what: &str) -> Parse<()> {
-        match self.peek().kind {
+        self.comment_for_division();
+        let token = self.peek();
+        match token.kind {
             TokenKind::Newline => {
                 self.bump();
                 Ok(())
             }
-            TokenKind::End | TokenKind::Symbol("}" | "@") | TokenKind::Keyword(Keyword::Kernel) => Ok(()),
+            TokenKind::End | TokenKind::Symbol("}") | TokenKind::Keyword(Keyword::Kernel) => Ok(()),
+            TokenKind::Symbol("@") if self.begins_attribute(token) => Ok(()),
             _ => Err(self.unexpected(&format!("the end of the {what}"))),
         }
     }

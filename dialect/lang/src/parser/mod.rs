@@ -6,8 +6,11 @@
 //! its tree can run out of stack.
 
 mod expr;
+mod habit;
 mod item;
 mod stmt;
+
+use std::{cell::OnceCell, collections::BTreeSet};
 
 use crate::{
     diagnostics::{Code, Diagnostic, Sink},
@@ -31,7 +34,8 @@ pub fn parse(source: &SourceFile) -> (Module, Vec<Diagnostic>) {
         return (Module { broken: true, ..Module::default() }, sink.finish());
     }
     let tokens = lex(source, &mut sink);
-    let mut parser = Parser { source, tokens, at: 0, sink, brackets: 0, depth: 0, height: 0 };
+    let names = OnceCell::new();
+    let mut parser = Parser { source, tokens, names, at: 0, sink, brackets: 0, depth: 0, height: 0 };
     let module = parser.module();
     (module, parser.sink.finish())
 }
@@ -44,6 +48,8 @@ type Parse<T> = Result<T, Failed>;
 struct Parser<'a> {
     source: &'a SourceFile,
     tokens: Vec<Token>,
+    /// The names among them, once they are asked for.
+    names: OnceCell<BTreeSet<&'a str>>,
     at: usize,
     sink: Sink,
     /// Open round and square brackets: inside them line ends mean nothing.
@@ -137,7 +143,8 @@ impl<'a> Parser<'a> {
         let token = self.peek();
         let message = format!("expected {wanted}, found {}", self.describe(token));
         let span = if token.kind == TokenKind::Newline { self.last_span().after() } else { token.span };
-        self.sink.push(Diagnostic::error(Code::UnexpectedToken, span, message));
+        let help = self.habit(token);
+        self.sink.push(Diagnostic::error(Code::UnexpectedToken, span, message).help_opt(help));
         Failed
     }
 
@@ -152,9 +159,11 @@ impl<'a> Parser<'a> {
         }
         let token = self.peek();
         let message = format!("expected `{symbol}`, found {}", self.describe(token));
+        let help = self.habit(token);
         self.sink.push(
             Diagnostic::error(Code::UnclosedDelimiter, token.span, message)
-                .related(open, format!("`{}` is open since here", self.text(open))),
+                .related(open, format!("`{}` is open since here", self.text(open)))
+                .help_opt(help),
         );
         Err(Failed)
     }

@@ -65,7 +65,8 @@ impl Parser<'_> {
                 ) if braces == 0 && behind_line_end => {
                     return;
                 }
-                TokenKind::End | TokenKind::Keyword(Keyword::Kernel) | TokenKind::Symbol("@") => return,
+                TokenKind::End | TokenKind::Keyword(Keyword::Kernel) => return,
+                TokenKind::Symbol("@") if self.begins_attribute(self.raw(0)) => return,
                 TokenKind::Newline if braces == 0 => return,
                 TokenKind::Symbol("{") => braces += 1,
                 TokenKind::Symbol("}") => {
@@ -122,6 +123,15 @@ impl Parser<'_> {
         let ty = if self.eat(":") { Some(self.type_expr()?) } else { None };
         if var && ty.is_some() && !self.is("=") {
             return Ok(StmtKind::Var { name, ty, value: None });
+        }
+        if self.is(",") {
+            let message = format!("expected `=`, found `,` behind `{}`", name.name);
+            let span = self.peek().span;
+            self.sink.push(
+                Diagnostic::error(Code::UnexpectedToken, span, message)
+                    .help("one name per `let` or `var`: write a line for each"),
+            );
+            return Err(Failed);
         }
         if !self.is("=") && !self.is(":") {
             let end = name.span.after();

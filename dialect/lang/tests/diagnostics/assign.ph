@@ -86,10 +86,10 @@ kernel k(Y: tensor<f32>[M], Z: tensor<f32>[M, N]) {
   Z[m, n] += 1.0
   Y[m] += 1.0
 // ^^^^^^^^^^^ PH0045: several programs update this place [it does not depend on program_id(1)]
-// help: use `atomic_add`, or give each program its own place
+// help: give each program its own place, and combine them in a second kernel or in one program
   Y[0] -= 1.0
 // ^^^^^^^^^^^ PH0045: several programs update this place [it does not depend on program_id(0), program_id(1)]
-// help: use `atomic_add`, or give each program its own place
+// help: give each program its own place, and combine them in a second kernel or in one program
 }
 // -----
 // A loop may run no time, so what it assigns may have no value; a slice of a tile counts.
@@ -119,7 +119,7 @@ kernel l(Y: tensor<f32>[M], c: f32) {
   if c > 0.0 {
     Y[0] += 1.0
 //  ^^^^^^^^^^^ PH0045: several programs update this place [it does not depend on program_id(0)]
-//  help: use `atomic_add`, or give each program its own place
+//  help: give each program its own place, and combine them in a second kernel or in one program
   }
 }
 // -----

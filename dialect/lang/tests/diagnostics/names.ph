@@ -48,7 +48,7 @@ kernel k[F: format, T: dtype, G: format](A: tensor<F>[M]) {
 //                  ^^^^^^^^ PH0016: `T` is a dtype and cannot be the block format q8_0
 //                  help: declare `T: format`, or bind a scalar type
 //                            ^^^^^^^^^ PH0016: `G` is not bound
-//                            help: the request binds it to an element type, as in `--bind G=f32`
+//                            help: the request binds it to an element type, as in `--type G=f32`
   A[0] = 1.0
 }
 // -----
@@ -68,10 +68,10 @@ fn f(x: f32) -> f32 { return x }
 kernel k(A: tensor<f32>[M, K]) {
   let a = dot(A[0 :+ 16, 0 :+ 16], A[0 :+ 16, 0 :+ 16], prec = tf32)
 //                                                      ^^^^ PH0019: unknown keyword argument `prec`
-//                                                      help: did you mean `precision`?
+//                                                      help: the operands stand in order, without names; the only keyword is `precision`
   let b = exp(x = 1.0)
-//        ^^^^^^^^^^^^ PH0023: `exp` takes 1 argument, not 0
-//        help: exp(x: float) -> float
+//            ^ PH0019: unknown keyword argument `x`
+//            help: arguments of `exp` stand in order, without names: exp(x: float) -> float
   let c = dot(a, a, precision = f64)
 //                              ^^^ PH0024: a precision is tf32, tf32x3 or f16
 //                              help: without one, operands keep their precision

@@ -42,8 +42,8 @@ kernel k[F: format, D: dtype](X: tensor<f32>[N, K], H: tensor<f16>[N, K], I: ten
 //        ^^^^^^^^^^^ PH0023: `quantize` takes 2 arguments, not 1
 //        help: quantize(x: tile<f32>, F) -> tile<F>
   let o = quantize(x, format = q8_1)
-//        ^^^^^^^^^^^^^^^^^^^^^^^^^^ PH0023: `quantize` takes 2 arguments, not 1
-//        help: quantize(x: tile<f32>, F) -> tile<F>
+//                    ^^^^^^ PH0019: unknown keyword argument `format`
+//                    help: arguments of `quantize` stand in order, without names: quantize(x: tile<f32>, F) -> tile<F>
   let p = quantize(X, q8_1)
 //                 ^ PH0025: `X` is a tensor and not a value
 //                 help: read a part of it: `A[i, j]`, `A[i :+ n, :]`

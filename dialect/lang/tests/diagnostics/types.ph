@@ -17,8 +17,8 @@ kernel k(A: tensor<f16>[M, K], B: tensor<f32>[M, K], I: tensor<i32>[M], a: f32, 
 //        ^^^^^^^^^^^^^ PH0020: `+` of tile<bool>[16, 16] and an integer literal [bool is not a number]
 //        help: use `where(c, a, b)` to turn a condition into numbers
   let c = n % a
-//        ^^^^^ PH0020: `%` of i32 and f32 [i32 and f32]
-//        help: write a cast: `f32(n)`
+//        ^^^^^ PH0020: `%` takes integers, not f32
+//        help: write `x - floor(x / y) * y`
   let d = y % y
 //        ^^^^^ PH0020: `%` takes integers, not f32
 //        help: write `x - floor(x / y) * y`
@@ -72,13 +72,13 @@ kernel k(A: tensor<f32>[M, K], I: tensor<i32>[M]) {
 //      help: compare with `!= 0`
   if A[0 :+ 4, 0] < 1.0 { }
 //   ^^^^^^^^^^^^^^^^^^ PH0025: the condition of `if` is a scalar, not tile<bool>[4]
-//   help: reduce the tile, or take one element: `t[0]`
+//   help: compute with tiles, as in `where(c, a, b)`, or store the tile to a tensor and read one element back
   let a = I[A[0, 0]]
 //          ^^^^^^^ PH0025: a subscript is an integer, not f32
 //          help: write `i32(x)`
   let b = I[A[0 :+ 4, 0]]
 //          ^^^^^^^^^^^^ PH0025: a subscript is a scalar, not tile<f32>[4]
-//          help: reduce the tile, or take one element: `t[0]`
+//          help: there is no gather: a position that lies in a tensor is read by itself, as in `X[I[i]]`, in a loop over i
   for i in range(0, 1.5) { }
 //                  ^^^ PH0025: the end of a range is an integer, not a float literal
 //                  help: write `i32(x)`

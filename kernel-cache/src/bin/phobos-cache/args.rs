@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use phobos_artifact::{Chip, fingerprint};
+use phobos_artifact::Chip;
+use phobos_worker::fingerprint;
 
 use crate::pattern::Pattern;
 

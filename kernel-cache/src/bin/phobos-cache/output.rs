@@ -1,6 +1,5 @@
 //! Forms of numbers and entries for people.
 
-use phobos_artifact::Fingerprint;
 use phobos_kernel_cache::{Store, entry::Header, store::Listed};
 
 /// `12.3 KiB`.
@@ -61,7 +60,7 @@ impl Known {
     /// What is unusual about it.
     pub(crate) fn remark(&self) -> Option<String> {
         match &self.header {
-            Ok(header) if header.fingerprint == Fingerprint::current().long() => None,
+            Ok(header) if header.fingerprint == phobos_worker::fingerprint::current().long() => None,
             Ok(header) => Some(format!("build {}", header.fingerprint.chars().take(16).collect::<String>())),
             Err(_) => Some("damaged".to_owned()),
         }

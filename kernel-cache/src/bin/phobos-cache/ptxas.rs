@@ -12,8 +12,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use phobos_artifact::{
-    Artifact, CompileError, CompileRequest, Image, ImageKind, KernelSource,
+use phobos_artifact::{Artifact, CompileRequest, Image, ImageKind};
+use phobos_worker::{
+    CompileError, KernelSource,
     frame::{CompileFailure, FailureKind},
 };
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, io::Write, path::PathBuf, time::Duration};
 
-use phobos_artifact::{Fingerprint, RequestKey};
+use phobos_artifact::RequestKey;
 use phobos_kernel_cache::{
     Store,
     evict::{self, Removed, STALE_AFTER},
@@ -38,7 +38,7 @@ pub(crate) fn prune(arguments: Prune, out: &mut dyn Write) -> Result<(), ToolErr
     if recipes.is_empty() {
         return Err(ToolError::Failed("the manifests are empty; nothing was removed".into()));
     }
-    let fingerprint = Fingerprint::current();
+    let fingerprint = phobos_worker::fingerprint::current();
     let wanted: BTreeSet<RequestKey> = recipes
         .iter()
         .flat_map(|recipe| every_chip().into_iter().map(|chip| recipe.request(chip).key(&fingerprint)))

@@ -9,15 +9,13 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use phobos_artifact::{
-    Artifact, Chip, CompileError, CompileRequest, Fingerprint, HostLevel, KernelSource, WorkerOptions,
-    WorkerPool, worker::compile_all,
-};
+use phobos_artifact::{Artifact, Chip, CompileRequest, HostLevel};
 use phobos_kernel_cache::{
     CacheOptions, CachedSource, Manifest, Recipe,
     evict::{self, STALE_AFTER},
     fs::RealFileSystem,
 };
+use phobos_worker::{CompileError, KernelSource, WorkerOptions, WorkerPool, compile_all};
 
 use crate::{
     ToolError,
@@ -45,7 +43,7 @@ pub(crate) fn run(arguments: Warm, out: &mut dyn Write) -> Result<(), ToolError>
         .iter()
         .flat_map(|chip| recipes.iter().map(|recipe| recipe.request(*chip)))
         .filter(|request| arguments.selection.has_kernel(&request.kernel))
-        .filter(|request| keys.insert(request.key(&Fingerprint::current())))
+        .filter(|request| keys.insert(request.key(&phobos_worker::fingerprint::current())))
         .collect();
 
     let assembler = match (arguments.ptxas, arguments.no_ptxas) {

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use phobos_artifact::fingerprint::version_line;
 use phobos_cli::{
     args::BenchArgs,
     bench, exit,
@@ -10,6 +9,7 @@ use phobos_cli::{
     options::{BenchOptions, Process},
     output, parse,
 };
+use phobos_worker::fingerprint::version_line;
 
 fn main() -> ExitCode {
     match parse::<BenchArgs>() {

@@ -6,7 +6,7 @@ use phobos_artifact::{DType, Element, format::ACTIVATIONS};
 
 use super::{
     case::{Case, Tolerance},
-    data::{Data, Random},
+    data::{Data, Random, positions},
     quantize::{named, written},
 };
 
@@ -138,9 +138,9 @@ fn case(random: &mut Random, (dtype, to): (DType, Element), tile: Option<u64>, s
         .param("TILE_S", 64)
         .input("Q", &q)
         .input("K", &k)
-        .input("V", &v);
+        .input("V", &v)
+        .input("Pos", &positions(pos, n));
     written(case, ("O", to), &output, wanted, Tolerance { absolute: 1e-5, relative: 1e-5 }, &[])
-        .scalar("pos", pos as i32)
         .scalar("window", window.map_or(i32::MAX, |window| window as i32))
         .scalar("scale", scale)
 }

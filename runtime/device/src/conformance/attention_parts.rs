@@ -5,7 +5,7 @@ use phobos_artifact::{DType, Element, format::ACTIVATIONS};
 
 use super::{
     case::{Case, Tolerance},
-    data::{Data, Random},
+    data::{Data, Random, positions},
     quantize::{named, written},
 };
 
@@ -82,10 +82,10 @@ fn part(random: &mut Random, dtype: DType, shape: Shape) -> Case {
         .input("Q", &q)
         .input("K", &k)
         .input("V", &v)
+        .input("Pos", &positions(pos as u64, 1))
         .output("O", &sizes(&[parts, groups, group, d]), left.sums, Tolerance { absolute: 1e-4, ..TOLERANCE })
         .output("M", &each, left.largest, TOLERANCE)
         .output("L", &each, left.weights, TOLERANCE)
-        .scalar("pos", pos as i32)
         .scalar("window", window.map_or(i32::MAX, |window| window as i32))
         .scalar("scale", scale)
 }

@@ -87,6 +87,7 @@ impl Case {
                 kernel: kernel.to_owned(),
                 elements: BTreeMap::new(),
                 dims: BTreeMap::new(),
+                ranges: BTreeMap::new(),
                 params: BTreeMap::new(),
                 options: CompileOptions::default(),
                 // `request_for` puts the device's chip here.

@@ -59,6 +59,12 @@ impl Data {
     }
 }
 
+/// `n` positions from `first` on.
+pub(super) fn positions(first: u64, n: u64) -> Data {
+    let values: Vec<f64> = (first..first + n).map(|position| position as f64).collect();
+    Data::new(DType::I32, &[n], &values)
+}
+
 /// Elements of a shape.
 pub(super) fn count(shape: &[u64]) -> usize {
     shape.iter().product::<u64>() as usize

@@ -1,5 +1,5 @@
 //! `dot_t` with weights that are wider than the left side: the depth ends inside a block of
-//! theirs, and what is beyond the left side counts as zeros.
+//! theirs, and what is beyond the left side counts as zeros. The same with half types.
 
 use phobos_artifact::{
     DType, Element,
@@ -41,7 +41,7 @@ const HEIGHTS: [(u64, u64); 3] = [(1, 1), (3, 4), (17, 16)];
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     let mut random = Random::new(53);
-    // J is no multiple of 32 with f32, and one with activations, which are whole blocks.
+    // J is no multiple of 32 with floats, and one with activations, which are whole blocks.
     for (weights, k, tk, exact, rounded) in [
         ("q8_0", 128, 64, 40, 96),
         ("q4_1", 64, 64, 1, 32),
@@ -49,9 +49,12 @@ pub(super) fn cases() -> Vec<Case> {
         ("q6_k", 256, 256, 100, 32),
     ] {
         let Some(weights) = by_name(weights).map(Element::Block) else { continue };
-        let floats = (Element::Scalar(DType::F32), exact);
+        let halves = [DType::F16, DType::Bf16].map(Element::Scalar);
+        let floats = [(Element::Scalar(DType::F32), exact), (halves[0], exact), (halves[1], exact)];
+        // Half types also with rows that are whole: they are widened on the way.
+        let whole = halves.map(|half| (half, k));
         let blocks = ACTIVATIONS.map(|format| (Element::Block(format), rounded));
-        for (left, j) in blocks.into_iter().chain([floats]) {
+        for (left, j) in blocks.into_iter().chain(floats).chain(whole) {
             for (m, tm) in HEIGHTS {
                 let x = Data::random(left, &[m, j], &mut random);
                 let w = Data::random(weights, &[19, k], &mut random);

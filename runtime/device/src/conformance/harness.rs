@@ -133,24 +133,11 @@ impl<'a> Harness<'a> {
 
 /// The bytes of a tensor in the order that kernels expect.
 fn device_layout(element: Element, shape: &[u64], content: &[u8]) -> Result<Vec<u8>, DeviceError> {
-    let (Element::Block(format), Some((columns, outer))) = (element, shape.split_last()) else {
-        return Ok(content.to_vec());
-    };
-    let rows = outer.last().map_or(1, |rows| *rows as usize);
-    let blocks = *columns as usize / format.elements;
-    let matrix = rows * blocks * format.bytes;
-    let mut device = Vec::new();
-    for source in content.chunks(matrix.max(1)) {
-        let bytes = format.device_matrix_bytes(rows as u64, blocks as u64).unwrap_or(0) as usize;
-        let start = device.len();
-        device.resize(start + bytes, 0);
-        format.to_device(rows, blocks, source, &mut device[start..]).map_err(|_| DeviceError::Shape {
-            element,
-            shape: shape.to_vec(),
-            block: format.elements,
-        })?;
-    }
-    Ok(device)
+    element.to_device(shape, content).map_err(|_| DeviceError::Shape {
+        element,
+        shape: shape.to_vec(),
+        block: element.block_elements(),
+    })
 }
 
 impl Guarded {

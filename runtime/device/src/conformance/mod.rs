@@ -26,6 +26,7 @@ mod block;
 mod case;
 mod casts;
 mod control;
+mod cut;
 mod data;
 mod dot;
 mod dot_narrow;
@@ -79,6 +80,7 @@ pub const FAMILIES: &[Family] = &[
     Family { name: "quantize", cases: quantize::cases },
     Family { name: "dot_quantized", cases: dot_quantized::cases },
     Family { name: "qkv", cases: qkv::cases },
+    Family { name: "cut", cases: cut::cases },
     Family { name: "dot_narrow", cases: dot_narrow::cases },
     Family { name: "norm", cases: norm::cases },
     Family { name: "rope", cases: rope::cases },

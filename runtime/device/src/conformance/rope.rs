@@ -5,7 +5,7 @@ use phobos_artifact::{DType, Element};
 
 use super::{
     case::{Case, Tolerance},
-    data::{Data, Random},
+    data::{Data, Random, positions},
     norm,
 };
 
@@ -89,7 +89,7 @@ fn outputs(
         .input("Value", &value)
         .input("Cos", &cos)
         .input("Sin", &sin)
-        .scalar("pos", pos as i32)
+        .input("Pos", &positions(pos, n))
         .update("Q", q, queries, tolerance)
         .update("Keys", &key_cache, stored, Tolerance { relative: tolerance.relative.max(step), ..tolerance })
         .update("Values", &value_cache, kept, Tolerance::EXACT)

@@ -105,8 +105,8 @@ impl Device for Fake {
         Kernel::new(&self.token, &artifact.metadata, || Ok(Box::new(behaviour)))
     }
 
-    fn launch_checked(&self, kernel: &Kernel, launch: &CheckedLaunch<'_>) -> Result<(), DeviceError> {
-        let behaviour = *kernel.code::<Behaviour>().unwrap();
+    fn launch(&self, launch: &CheckedLaunch<'_>) -> Result<(), DeviceError> {
+        let behaviour = *launch.kernel().code::<Behaviour>().unwrap();
         if matches!(behaviour, Behaviour::Nothing) {
             return Ok(());
         }

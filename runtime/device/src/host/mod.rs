@@ -27,6 +27,7 @@ use crate::{
     error::DeviceError,
     kernel::Kernel,
     launch::CheckedLaunch,
+    upload::{Piece, Wanted},
 };
 use memory::HostMemory;
 use object::Object;
@@ -114,10 +115,14 @@ impl Device for HostDevice {
 
     fn allocate_filled(
         &self,
-        lengths: &[u64],
-        fill: &mut dyn FnMut(Vec<&mut [u8]>),
+        wanted: &[Wanted],
+        fill: &mut dyn FnMut(Vec<Piece<'_>>),
     ) -> Result<Vec<Buffer>, DeviceError> {
-        let parts = HostMemory::filled(lengths, &self.allocated, fill)?;
+        let lengths: Vec<u64> = wanted.iter().map(|wanted| wanted.bytes).collect();
+        let parts = HostMemory::filled(&lengths, &self.allocated, &mut |slices| {
+            let pieces = slices.into_iter().enumerate();
+            fill(pieces.map(|(index, bytes)| Piece { index, offset: 0, bytes }).collect());
+        })?;
         let buffer = |memory: HostMemory| {
             let (address, len) = (memory.address(), memory.len() as u64);
             Buffer::new(&self.token, address, len, Permission::ReadWrite, Box::new(memory))
@@ -168,14 +173,10 @@ impl Device for HostDevice {
         })
     }
 
-    fn launch_checked(&self, kernel: &Kernel, launch: &CheckedLaunch<'_>) -> Result<(), DeviceError> {
-        if kernel.device() != self.token.id() {
-            return Err(self.wrong_device("kernel"));
-        }
-        let object = match kernel.code::<Object>() {
-            Some(object) if launch.kernel().same(kernel) => object,
-            _ => return Err(self.wrong_device("launch")),
-        };
+    fn launch(&self, launch: &CheckedLaunch<'_>) -> Result<(), DeviceError> {
+        let kernel = launch.kernel();
+        let code = kernel.code::<Object>().filter(|_| kernel.device() == self.token.id());
+        let object = code.ok_or_else(|| self.wrong_device("kernel"))?;
         let programs = launch.programs();
         if programs == 0 {
             return Ok(());

@@ -23,10 +23,10 @@ impl Checker<'_> {
             let Some(keyword) = &arg.keyword else { continue };
             if keyword.name != "precision" {
                 let message = format!("unknown keyword argument `{}`", keyword.name);
-                return self.fail(
-                    Diagnostic::error(Code::UnknownKeyword, keyword.span, message)
-                        .help("did you mean `precision`?"),
-                );
+                return self
+                    .fail(Diagnostic::error(Code::UnknownKeyword, keyword.span, message).help(
+                        "the operands stand in order, without names; the only keyword is `precision`",
+                    ));
             }
             precision = match &arg.value.kind {
                 Source::Name(name) if name == "tf32" => Precision::Tf32,

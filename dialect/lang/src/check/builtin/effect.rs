@@ -2,7 +2,7 @@
 
 use phobos_artifact::{DType, Element};
 
-use super::super::Checker;
+use super::super::{Checker, convert::THROUGH_MEMORY};
 use crate::{
     diagnostics::{Code, Diagnostic, count},
     span::Span,
@@ -41,7 +41,7 @@ impl Checker<'_> {
 
     /// The call as an expression, not yet placed in the order of statements.
     pub(in crate::check) fn atomic_add(&mut self, args: &[Arg], span: Span) -> Option<Expr> {
-        self.no_keywords(args)?;
+        self.no_keywords(args, "atomic_add", "(t, i, v)")?;
         let values: Vec<&tree::Expr> = args.iter().map(|arg| &arg.value).collect();
         let (Some((tensor, rest)), true) = (values.split_first(), values.len() >= 3) else {
             let message =
@@ -64,7 +64,7 @@ impl Checker<'_> {
         }
         let indices: Vec<Option<Expr>> = places.iter().map(|place| self.index(place, "a position")).collect();
         let value = self.operand(value)?;
-        let value = self.scalar(value, "the value of `atomic_add`")?;
+        let value = self.scalar(value, "the value of `atomic_add`", THROUGH_MEMORY)?;
         let ty = Type::Scalar(DType::I32);
         let value = Box::new(self.coerce(value, &ty, "the value of `atomic_add`")?);
         let indices = indices.into_iter().collect::<Option<Vec<Expr>>>()?;
@@ -72,7 +72,7 @@ impl Checker<'_> {
     }
 
     pub(in crate::check) fn grid_barrier(&mut self, args: &[Arg], span: Span) -> Option<StmtKind> {
-        self.no_keywords(args)?;
+        self.no_keywords(args, "grid_barrier", "(bar)")?;
         let [arg] = args else {
             let message = format!("`grid_barrier` takes 1 argument, not {}", args.len());
             return self
@@ -83,7 +83,7 @@ impl Checker<'_> {
     }
 
     pub(in crate::check) fn assertion(&mut self, args: &[Arg], span: Span) -> Option<StmtKind> {
-        self.no_keywords(args)?;
+        self.no_keywords(args, "assert", "(condition, \"text\")")?;
         let [condition, message] = args else {
             let message = format!("`assert` takes 2 arguments, not {}", args.len());
             return self.fail(

@@ -59,7 +59,7 @@ impl Checker<'_> {
         let name = callee.name.as_str();
         let Some(info) = BUILTINS.iter().find(|info| info.name == name) else {
             if let Some(function) = self.functions.get(name).copied() {
-                self.no_keywords(args)?;
+                self.no_keywords(args, name, "")?;
                 return self.inline(function, args, span);
             }
             let generics = self.frame.as_ref().map_or(&self.elements, |frame| &frame.elements);
@@ -70,11 +70,16 @@ impl Checker<'_> {
         };
         let (low, high) = info.arity;
         let positional = args.iter().filter(|arg| arg.keyword.is_none()).count();
+        // A keyword that does not exist is no positional argument that is missing.
+        let precision = match info.which {
+            Builtin::Dot { .. } => self.precision(args)?,
+            _ => {
+                self.no_keywords(args, name, info.signature)?;
+                Precision::Operands
+            }
+        };
         if positional < low || positional > high {
             return self.wrong_count(info, positional, span);
-        }
-        if !matches!(info.which, Builtin::Dot { .. }) {
-            self.no_keywords(args)?;
         }
         match info.which {
             Builtin::AtomicAdd => {
@@ -96,7 +101,6 @@ impl Checker<'_> {
             }
             _ => {}
         }
-        let precision = self.precision(args)?;
         // Arguments are evaluated here and typed in `builtin`, whose frame is large, so
         // that nested calls do not need much stack.
         let values = args.iter().filter(|arg| arg.keyword.is_none());
@@ -264,15 +268,19 @@ impl Checker<'_> {
         Some(Expr { span, ..convert::stretch(value, &dims) })
     }
 
-    fn no_keywords(&mut self, args: &[Arg]) -> Option<()> {
+    /// `form` is what follows the name where the arguments are listed.
+    fn no_keywords(&mut self, args: &[Arg], name: &str, form: &str) -> Option<()> {
         match args.iter().find_map(|arg| arg.keyword.as_ref()) {
             None => Some(()),
             Some(keyword) => {
                 let message = format!("unknown keyword argument `{}`", keyword.name);
-                self.fail(
-                    Diagnostic::error(Code::UnknownKeyword, keyword.span, message)
-                        .help("only `dot` and `dot_t` take one: `precision`"),
-                )
+                self.fail(Diagnostic::error(Code::UnknownKeyword, keyword.span, message).help(format!(
+                    "arguments of `{name}` stand in order, without names{}",
+                    match form {
+                        "" => String::new(),
+                        form => format!(": {name}{form}"),
+                    }
+                )))
             }
         }
     }
@@ -285,11 +293,18 @@ impl Checker<'_> {
         }
         let names = BUILTINS.iter().map(|info| info.name).chain(DType::ALL.iter().map(|dtype| dtype.name()));
         let names = names.chain(self.functions.keys().copied());
-        let help = match (nearest(&callee.name, names), callee.name.as_str()) {
-            (Some(meant), _) => format!("did you mean `{meant}`?"),
-            (None, "range") => "`range` stands in `for i in range(...)`".to_owned(),
-            (None, "matmul" | "mm") => "the matrix product is `dot(a, b)`".to_owned(),
-            (None, _) => "SPEC.md lists the builtins".to_owned(),
+        let help = match (callee.name.as_str(), nearest(&callee.name, names)) {
+            ("range", _) => "`range` stands in `for i in range(...)`".to_owned(),
+            ("matmul" | "mm", _) => "the matrix product is `dot(a, b)`".to_owned(),
+            ("not", _) => "negation is `!x`".to_owned(),
+            ("pow", _) => "multiply, or write `exp(y * log(x))`".to_owned(),
+            ("sin" | "cos" | "tan" | "erf", _) => {
+                format!("there is no `{}`; SPEC.md lists the builtins", callee.name)
+            }
+            ("arange", _) => "`iota([n], 0)` has the positions".to_owned(),
+            ("zeros" | "ones" | "full", _) => "a number fills a tile: `var t: tile<f32>[N] = 0.0`".to_owned(),
+            (_, Some(meant)) => format!("did you mean `{meant}`?"),
+            (_, None) => "SPEC.md lists the builtins".to_owned(),
         };
         let message = format!("unknown function `{}`", callee.name);
         self.fail(Diagnostic::error(Code::UnknownFunction, callee.span, message).help(help))
@@ -493,7 +508,7 @@ impl Checker<'_> {
 
     /// `f32(x)`, `T(x)`: a conversion; block formats are decoded.
     fn cast_call(&mut self, callee: &Ident, args: &[Arg], span: Span) -> Option<Operand> {
-        self.no_keywords(args)?;
+        self.no_keywords(args, &callee.name, "(x)")?;
         let [arg] = args else {
             let message = format!("`{}` takes 1 argument, not {}", callee.name, args.len());
             return self.fail(

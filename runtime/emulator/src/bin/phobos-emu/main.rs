@@ -16,7 +16,7 @@ use phobos_emulator::{Emulator, Options, Schedule};
 /// Exit code 0: no faults; 1: faults, or results that differ from --check-out; 2:
 /// the file or the command line cannot be used.
 #[derive(Parser)]
-#[command(name = "phobos-emu", version = phobos_artifact::fingerprint::version())]
+#[command(name = "phobos-emu", version)]
 struct Cli {
     /// The PTX file.
     file: PathBuf,
