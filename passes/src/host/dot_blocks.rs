@@ -8,7 +8,7 @@ use super::{
     Lowering,
     dot::Dot,
     emit::Size,
-    format::{Blocks, Place},
+    format::{Blocks, Elements, Place, looks_up},
     source::{Chunk, View},
 };
 
@@ -195,13 +195,12 @@ impl<'c> Lowering<'c> {
         let mut parts = vec![zero; rows * chains];
         for segment in run.segments {
             let Some(affine) = segment.affine() else { continue };
-            parts = self.for_elements(
-                format,
-                segment,
-                affine.codes,
-                place,
-                &parts,
-                &mut |lowering, place, element, ahead, parts| {
+            // Of one row, a loop costs up to a tenth of the speed, and its code is small anyway
+            // unless codes are looked up.
+            let rolled = rows > 1 || looks_up(affine.codes);
+            let codes = Elements { format, segment, expr: affine.codes, rolled };
+            parts =
+                self.for_elements(&codes, place, &parts, &mut |lowering, place, element, ahead, parts| {
                     let codes = lowering.decode_expr(format, affine.codes, place, element)?;
                     let codes = lowering.to_float(codes)?;
                     let at = lowering.add(k, Size::Const((segment.start + element) as i64))?;
@@ -213,8 +212,7 @@ impl<'c> Lowering<'c> {
                         parts[slot] = lowering.multiply_add(codes, x, parts[slot])?;
                     }
                     Ok(())
-                },
-            )?;
+                })?;
         }
         parts
             .chunks(chains)

@@ -49,6 +49,16 @@ pub(super) struct RowsPlace<'c> {
     ahead: Size<'c>,
 }
 
+/// What is decoded for all elements of a segment.
+pub(super) struct Elements<'s> {
+    pub format: &'static Format,
+    pub segment: &'s Segment,
+    pub expr: &'static Expr,
+    /// Whether a long segment whose codes lie in consecutive words is looped over a word at a
+    /// time, which keeps the code of formats with many elements small.
+    pub rolled: bool,
+}
+
 /// Some consecutive elements of one block of one row.
 pub(super) struct RowPlace<'c> {
     column: Val<'c>,
@@ -464,19 +474,15 @@ impl<'c> Lowering<'c> {
     }
 
     /// Runs `body` for all elements of a segment, a row to a lane: with the element as far
-    /// as it is known, and what a loop adds to it. Long segments whose codes lie in
-    /// consecutive words are looped over a word at a time, which keeps the code of formats
-    /// with many elements small.
+    /// as it is known, and what a loop adds to it.
     pub(super) fn for_elements(
         &mut self,
-        format: &'static Format,
-        segment: &Segment,
-        expr: &'static Expr,
+        &Elements { format, segment, expr, rolled }: &Elements<'_>,
         place: &mut Place<'c>,
         initial: &[Val<'c>],
         body: AtElement<'_, 'c>,
     ) -> Result<Vec<Val<'c>>, PassError> {
-        if !loops(format, segment, expr) {
+        if !rolled || !loops(format, segment, expr) {
             let mut carried = initial.to_vec();
             for element in 0..segment.count {
                 body(self, place, element, Size::Const(0), &mut carried)?;
@@ -530,18 +536,12 @@ impl<'c> Lowering<'c> {
         store: &mut dyn FnMut(&mut Self, Size<'c>, Val<'c>) -> Result<(), PassError>,
     ) -> Result<(), PassError> {
         for segment in format.segments {
-            self.for_elements(
-                format,
-                segment,
-                &segment.value,
-                place,
-                &[],
-                &mut |lowering, place, element, ahead, _| {
-                    let value = lowering.decode_expr(format, &segment.value, place, element)?;
-                    let at = lowering.add(ahead, Size::Const((segment.start + element) as i64))?;
-                    store(lowering, at, value)
-                },
-            )?;
+            let values = Elements { format, segment, expr: &segment.value, rolled: true };
+            self.for_elements(&values, place, &[], &mut |lowering, place, element, ahead, _| {
+                let value = lowering.decode_expr(format, &segment.value, place, element)?;
+                let at = lowering.add(ahead, Size::Const((segment.start + element) as i64))?;
+                store(lowering, at, value)
+            })?;
         }
         Ok(())
     }
@@ -572,6 +572,11 @@ fn address(expr: &Expr) -> usize {
 fn varies(expr: &Expr) -> bool {
     matches!(expr, Expr::Bytes(_) | Expr::SignedBytes(_) | Expr::Bits(_) | Expr::PairedShorts(_))
         || expr.operands().any(varies)
+}
+
+/// Whether an expression reads a table, which is much code for an element.
+pub(super) fn looks_up(expr: &Expr) -> bool {
+    matches!(expr, Expr::Lookup(..)) || expr.operands().any(looks_up)
 }
 
 /// Whether a segment's expression is decoded in a loop over the words of its codes.
