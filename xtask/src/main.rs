@@ -35,6 +35,8 @@ cargo xtask TASK [ARGUMENTS]
                       decode,prefill,formats,context,gemm,load,gemma3,memory
   bench cache [--runs N] [--entries N] [--alone]
                       start-up, look-up and throughput of the kernel cache, beside Triton unless --alone
+  bench compile [--runs N]
+                      CPU seconds and memory of compiling the kernels of a first start, by format, and long programs
   bench emulator [ARGUMENTS]
                       instructions per second of the emulator
   release [--gguf FILE]... [--chip CHIP]... [--out DIR] [--no-build] [--partial]

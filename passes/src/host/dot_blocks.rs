@@ -8,7 +8,7 @@ use super::{
     Lowering,
     dot::Dot,
     emit::Size,
-    format::{Blocks, Place},
+    format::{Blocks, Elements, Place, looks_up},
     source::{Chunk, View},
 };
 
@@ -191,28 +191,33 @@ impl<'c> Lowering<'c> {
     ) -> Result<Vec<Val<'c>>, PassError> {
         let rows = dot.shape[0] as usize;
         let chains = if rows == 1 { CHAINS } else { 1 };
-        let mut parts: Vec<Option<Val<'c>>> = vec![None; rows * chains];
+        let zero = self.b.constant(self.b.vector(self.target.lanes, dot.element), 0.0)?;
+        let mut parts = vec![zero; rows * chains];
         for segment in run.segments {
             let Some(affine) = segment.affine() else { continue };
-            for element in 0..segment.count {
-                let codes = self.decode_expr(format, affine.codes, place, element)?;
-                let codes = self.to_float(codes)?;
-                let at = self.add(k, Size::Const((segment.start + element) as i64))?;
-                for row in 0..rows {
-                    let x = self.read_scalar(&dot.lhs, &[Size::Const(row as i64), at])?;
-                    let x = self.splat(x, self.target.lanes)?;
-                    let slot = row * chains + element % chains;
-                    parts[slot] = Some(match parts[slot] {
-                        Some(part) => self.multiply_add(codes, x, part)?,
-                        None => self.b.binary("arith.mulf", codes, x)?,
-                    });
-                }
-            }
+            // Of one row, a loop costs up to a tenth of the speed, and its code is small anyway
+            // unless codes are looked up.
+            let rolled = rows > 1 || looks_up(affine.codes);
+            let codes = Elements { format, segment, expr: affine.codes, rolled };
+            parts =
+                self.for_elements(&codes, place, &parts, &mut |lowering, place, element, ahead, parts| {
+                    let codes = lowering.decode_expr(format, affine.codes, place, element)?;
+                    let codes = lowering.to_float(codes)?;
+                    let at = lowering.add(k, Size::Const((segment.start + element) as i64))?;
+                    let at = lowering.add(at, ahead)?;
+                    for row in 0..rows {
+                        let x = lowering.read_scalar(&dot.lhs, &[Size::Const(row as i64), at])?;
+                        let x = lowering.splat(x, lowering.target.lanes)?;
+                        let slot = row * chains + element % chains;
+                        parts[slot] = lowering.multiply_add(codes, x, parts[slot])?;
+                    }
+                    Ok(())
+                })?;
         }
         parts
             .chunks(chains)
             .map(|chain| {
-                let mut all = chain.iter().flatten().copied();
+                let mut all = chain.iter().copied();
                 let first = all
                     .next()
                     .ok_or_else(|| PassError::new(self.b.location(), "internal error: an empty run"))?;
@@ -237,16 +242,18 @@ impl<'c> Lowering<'c> {
         let count = self.block_count(dot, format)?;
         self.for_loop(Size::Const(0), count, 1, &[], |lowering, block, _| {
             let k = lowering.multiply(block, Size::Const(format.elements as i64))?;
-            for half in 0..2 {
-                let row = lowering.value(lowering.add(first, Size::Const(half * width as i64))?)?;
+            let columns = Size::Const(2 * width as i64);
+            lowering.for_loop_rolled(Size::Const(0), columns, width as i64, &[], |lowering, column, _| {
+                let row = lowering.value(lowering.add(first, column)?)?;
                 let row = lowering.b.binary("arith.minsi", row, last)?;
                 let mut place = lowering.rows_place(blocks, Size::Value(row), block, width)?;
                 lowering.decode_rows(format, &mut place, &mut |lowering, element, value| {
-                    let at = lowering.add(k, Size::Const(element as i64))?;
-                    let pointer = lowering.address(panel, &[at, Size::Const(half * width as i64)])?;
+                    let at = lowering.add(k, element)?;
+                    let pointer = lowering.address(panel, &[at, column])?;
                     lowering.store_element(value, pointer, None)
                 })?;
-            }
+                Ok(Vec::new())
+            })?;
             Ok(Vec::new())
         })?;
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use melior::ir::{BlockLike, ValueLike};
+use melior::ir::{Attribute, BlockLike, ValueLike};
 use phobos_dialect::{
     PassError, Type, Val,
     build::{IntegerPredicate, element_type, is_vector, lanes},
@@ -144,12 +144,36 @@ impl<'c> Lowering<'c> {
                 return body(self, Size::Const(low), initial);
             }
         }
+        self.emit_loop([low, high], step, initial, &[], body)
+    }
+
+    /// [`Self::for_loop`], which LLVM does not unroll: for code that would grow large.
+    pub(super) fn for_loop_rolled(
+        &mut self,
+        low: Size<'c>,
+        high: Size<'c>,
+        step: i64,
+        initial: &[Val<'c>],
+        body: impl FnOnce(&mut Self, Size<'c>, &[Val<'c>]) -> Result<Vec<Val<'c>>, PassError>,
+    ) -> Result<Vec<Val<'c>>, PassError> {
+        let rolled = self.b.parsed_attribute("#llvm.loop_annotation<unroll = <disable = true>>")?;
+        self.emit_loop([low, high], step, initial, &[("llvm.loop_annotation", rolled)], body)
+    }
+
+    fn emit_loop(
+        &mut self,
+        [low, high]: [Size<'c>; 2],
+        step: i64,
+        initial: &[Val<'c>],
+        attributes: &[(&str, Attribute<'c>)],
+        body: impl FnOnce(&mut Self, Size<'c>, &[Val<'c>]) -> Result<Vec<Val<'c>>, PassError>,
+    ) -> Result<Vec<Val<'c>>, PassError> {
         let mut operands = vec![self.value(low)?, self.value(high)?, self.b.i64(step)?];
         operands.extend(initial);
         let types: Vec<Type<'c>> = initial.iter().map(ValueLike::r#type).collect();
         let mut arguments = vec![self.b.int(64)];
         arguments.extend(&types);
-        let op = self.b.op("scf.for", &operands, &types, &[], &[&arguments])?;
+        let op = self.b.op("scf.for", &operands, &types, attributes, &[&arguments])?;
         let block =
             ir::body(op, 0).ok_or_else(|| PassError::at(op, "internal error: a loop without a body"))?;
         let arguments = ir::arguments(block);

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use melior::ir::ValueLike;
-use phobos_artifact::format::{Expr, Format, GROUP_ROWS, Layout, activation::paired};
+use phobos_artifact::format::{Expr, Format, GROUP_ROWS, Layout, Segment, activation::paired};
 use phobos_dialect::{
     PassError, Type, Val,
     build::{IntegerPredicate, with_element},
@@ -42,6 +42,21 @@ pub(super) struct RowsPlace<'c> {
     width: u64,
     /// What was loaded already, by piece and kind.
     loaded: BTreeMap<(usize, bool), Val<'c>>,
+    /// What holds for all elements of a segment, by the address of its expression.
+    known: BTreeMap<usize, Val<'c>>,
+    /// In a loop over a segment: how far the iteration's word is behind the segment's first,
+    /// in elements.
+    ahead: Size<'c>,
+}
+
+/// What is decoded for all elements of a segment.
+pub(super) struct Elements<'s> {
+    pub format: &'static Format,
+    pub segment: &'s Segment,
+    pub expr: &'static Expr,
+    /// Whether a long segment whose codes lie in consecutive words is looped over a word at a
+    /// time, which keeps the code of formats with many elements small.
+    pub rolled: bool,
 }
 
 /// Some consecutive elements of one block of one row.
@@ -158,6 +173,11 @@ impl<'c> Lowering<'c> {
         place: &mut Place<'c>,
         element: usize,
     ) -> Result<Val<'c>, PassError> {
+        if let Place::Rows(place) = place
+            && let Some(known) = place.known.get(&address(expr))
+        {
+            return Ok(*known);
+        }
         // A product that is added to something needs no value of its own.
         if let Expr::Add(Expr::Mul(a, b), c) = expr {
             let (a, b) =
@@ -345,7 +365,14 @@ impl<'c> Lowering<'c> {
     ) -> Result<Place<'c>, PassError> {
         let block = self.add(blocks.block, block)?;
         let (column, row) = self.group(blocks, self.add(blocks.row, row)?, block)?;
-        Ok(Place::Rows(RowsPlace { column, row, width, loaded: BTreeMap::new() }))
+        Ok(Place::Rows(RowsPlace {
+            column,
+            row,
+            width,
+            loaded: BTreeMap::new(),
+            known: BTreeMap::new(),
+            ahead: Size::Const(0),
+        }))
     }
 
     /// A leaf of a decode expression for element `element` of a segment, a row to a lane.
@@ -417,6 +444,9 @@ impl<'c> Lowering<'c> {
         if let Some(known) = place.loaded.get(&key) {
             return Ok((*known, bytes, at));
         }
+        // Only the words of codes are read in a loop over a segment.
+        let pointer =
+            self.byte_offset(pointer, self.multiply(place.ahead, Size::Const(GROUP_ROWS as i64))?)?;
         let wide = self.b.vector(place.width, self.b.int(32));
         let word = match bytes {
             4 => self.raw_load(pointer, wide, 4)?,
@@ -443,19 +473,129 @@ impl<'c> Lowering<'c> {
         self.b.binary("arith.shrui", value, self.b.integer(value.r#type(), i64::from(by))?)
     }
 
+    /// Runs `body` for all elements of a segment, a row to a lane: with the element as far
+    /// as it is known, and what a loop adds to it.
+    pub(super) fn for_elements(
+        &mut self,
+        &Elements { format, segment, expr, rolled }: &Elements<'_>,
+        place: &mut Place<'c>,
+        initial: &[Val<'c>],
+        body: AtElement<'_, 'c>,
+    ) -> Result<Vec<Val<'c>>, PassError> {
+        if !rolled || !loops(format, segment, expr) {
+            let mut carried = initial.to_vec();
+            for element in 0..segment.count {
+                body(self, place, element, Size::Const(0), &mut carried)?;
+            }
+            return Ok(carried);
+        }
+        self.decode_invariants(format, expr, place)?;
+        self.for_loop_rolled(
+            Size::Const(0),
+            Size::Const(segment.count as i64),
+            WORD as i64,
+            initial,
+            |lowering, ahead, carried| {
+                let mut carried = carried.to_vec();
+                let Place::Rows(outside) = place else {
+                    return Err(PassError::new(lowering.b.location(), "internal error: a loop along a row"));
+                };
+                let inside =
+                    RowsPlace { loaded: BTreeMap::new(), ahead, known: outside.known.clone(), ..*outside };
+                let mut inside = Place::Rows(inside);
+                for element in 0..WORD {
+                    body(lowering, &mut inside, element, ahead, &mut carried)?;
+                }
+                Ok(carried)
+            },
+        )
+    }
+
+    /// Decodes the parts of an expression that hold for all elements of a segment.
+    fn decode_invariants(
+        &mut self,
+        format: &Format,
+        expr: &'static Expr,
+        place: &mut Place<'c>,
+    ) -> Result<(), PassError> {
+        if !varies(expr) {
+            let value = self.decode_expr(format, expr, place, 0)?;
+            if let Place::Rows(place) = place {
+                place.known.insert(address(expr), value);
+            }
+            return Ok(());
+        }
+        expr.operands().try_for_each(|operand| self.decode_invariants(format, operand, place))
+    }
+
     /// All elements of one block column of `width` rows, a vector of rows for each.
     pub(super) fn decode_rows(
         &mut self,
         format: &'static Format,
         place: &mut Place<'c>,
-        store: &mut dyn FnMut(&mut Self, usize, Val<'c>) -> Result<(), PassError>,
+        store: &mut dyn FnMut(&mut Self, Size<'c>, Val<'c>) -> Result<(), PassError>,
     ) -> Result<(), PassError> {
         for segment in format.segments {
-            for element in 0..segment.count {
-                let value = self.decode_expr(format, &segment.value, place, element)?;
-                store(self, segment.start + element, value)?;
-            }
+            let values = Elements { format, segment, expr: &segment.value, rolled: true };
+            self.for_elements(&values, place, &[], &mut |lowering, place, element, ahead, _| {
+                let value = lowering.decode_expr(format, &segment.value, place, element)?;
+                let at = lowering.add(ahead, Size::Const((segment.start + element) as i64))?;
+                store(lowering, at, value)
+            })?;
         }
         Ok(())
     }
+}
+
+/// What is done for an element of a segment; it updates the carried values.
+type AtElement<'f, 'c> = &'f mut dyn FnMut(
+    &mut Lowering<'c>,
+    &mut Place<'c>,
+    usize,
+    Size<'c>,
+    &mut Vec<Val<'c>>,
+) -> Result<(), PassError>;
+
+/// The codes that are read at once.
+const WORD: usize = 4;
+
+/// Elements of a block from which on its segments are looped over; smaller blocks are
+/// small code, and the loop over blocks is enough.
+const LOOPED_ELEMENTS: usize = 256;
+
+/// Names an expression of a format, which is static.
+fn address(expr: &Expr) -> usize {
+    std::ptr::from_ref(expr).addr()
+}
+
+/// Whether an expression differs between the elements of a segment.
+fn varies(expr: &Expr) -> bool {
+    matches!(expr, Expr::Bytes(_) | Expr::SignedBytes(_) | Expr::Bits(_) | Expr::PairedShorts(_))
+        || expr.operands().any(varies)
+}
+
+/// Whether an expression reads a table, which is much code for an element.
+pub(super) fn looks_up(expr: &Expr) -> bool {
+    matches!(expr, Expr::Lookup(..)) || expr.operands().any(looks_up)
+}
+
+/// Whether a segment's expression is decoded in a loop over the words of its codes.
+fn loops(format: &Format, segment: &Segment, expr: &Expr) -> bool {
+    fn in_words(format: &Format, count: usize, expr: &Expr) -> bool {
+        match expr {
+            Expr::Bytes(offset) | Expr::SignedBytes(offset) => {
+                let Some((first, _, _)) = format.device_place(*offset) else { return false };
+                (0..count).step_by(WORD).all(|element| {
+                    format.device_place(offset + element).is_some_and(|(before, piece, at)| {
+                        before == first + element && piece.bytes == WORD && at == 0
+                    })
+                })
+            }
+            Expr::Bits(_) | Expr::PairedShorts(_) => false,
+            _ => expr.operands().all(|operand| in_words(format, count, operand)),
+        }
+    }
+    format.elements >= LOOPED_ELEMENTS
+        && segment.count.is_multiple_of(WORD)
+        && in_words(format, segment.count, expr)
 }

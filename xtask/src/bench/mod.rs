@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: numbers for BENCHMARKS.md, printed and not written.
 
 mod cache;
+mod compile;
 mod host;
 mod machine;
 mod model;
@@ -22,10 +23,11 @@ pub fn bench(workspace: &Workspace, arguments: &[String]) -> Result<()> {
         Some((name, rest)) if name == "host" => host::bench(workspace, rest),
         Some((name, rest)) if name == "emulator" => emulator(workspace, rest),
         Some((name, rest)) if name == "cache" => cache::bench(workspace, rest),
-        Some((name, _)) => {
-            Err(Error::Usage(format!("no benchmark `{name}` (there are model, host, emulator, cache)")))
-        }
-        None => Err(Error::Usage("which benchmark: model, host, emulator or cache?".to_owned())),
+        Some((name, rest)) if name == "compile" => compile::bench(workspace, rest),
+        Some((name, _)) => Err(Error::Usage(format!(
+            "no benchmark `{name}` (there are model, host, emulator, cache, compile)"
+        ))),
+        None => Err(Error::Usage("which benchmark: model, host, emulator, cache or compile?".to_owned())),
     }
 }
 
