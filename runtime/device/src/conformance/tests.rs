@@ -419,18 +419,18 @@ const IN_C: &[(&str, &str)] = &[
     ),
     (
         "rope",
-        "float *q = P(0), *keys = P(5), *values = P(6);
+        "float *q = P(0), *keys = P(6), *values = P(7);
          const float *key = P(1), *value = P(2), *c = P(3), *s = P(4);
-         i64 pos = (int)args[7], d = args[8], g = args[9], h = args[10], n = args[11];
+         const int *pos = P(5); i64 d = args[8], g = args[9], h = args[10], n = args[11];
          i64 r = args[13], rows = args[14];
          for (i64 i = 0; i < n * h * r; i++) {
-           i64 at = (i / (h * r) + pos) * r + i % r;
+           i64 at = pos[i / (h * r)] * r + i % r;
            float a = q[2 * i], b = q[2 * i + 1];
            q[2 * i] = a * c[at] - b * s[at];
            q[2 * i + 1] = a * s[at] + b * c[at];
          }
          for (i64 i = 0; i < n * g * r; i++) {
-           i64 row = i / (g * r) + pos, at = row * r + i % r;
+           i64 row = pos[i / (g * r)], at = row * r + i % r;
            float a = key[2 * i], b = key[2 * i + 1];
            if (row >= rows) continue;
            float *to = keys + 2 * ((i / r % g * rows + row) * r + i % r);
@@ -438,7 +438,7 @@ const IN_C: &[(&str, &str)] = &[
            to[1] = a * s[at] + b * c[at];
          }
          for (i64 i = 0; i < n * g * d; i++) {
-           i64 row = i / (g * d) + pos;
+           i64 row = pos[i / (g * d)];
            if (row < rows) values[(i / d % g * rows + row) * d + i % d] = value[i];
          }",
     ),

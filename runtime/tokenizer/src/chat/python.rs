@@ -143,5 +143,5 @@ pub(super) fn dict(from: Option<Value>, named: Kwargs) -> Result<Value, Error> {
     for name in named.args() {
         pairs.push((Value::from(name), named.get(name)?));
     }
-    Ok(pairs.into_iter().collect())
+    Ok(Value::from_pairs(pairs))
 }
