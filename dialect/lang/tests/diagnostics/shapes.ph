@@ -30,11 +30,8 @@ kernel k(A: tensor<f32>[M, K], B: tensor<f32>[K, N], n: i32) {
 //          ^^^^^ PH0031: this slice has length 0
 //          help: write `start :+ n` with a static n
   let m = A[n * 4 : n * 4 + TILE_M, 0]
-//          ^^^^^^^^^^^^^^^^^^^^^^ PH0031: the length of this slice is not known at compile time
-//          help: write `start :+ n` with a static n
   A[n * 4 : n * 4 + TILE_M, 0] = a
-//  ^^^^^^^^^^^^^^^^^^^^^^ PH0031: the length of this slice is not known at compile time
-//  help: write `start :+ n` with a static n
+//                               ^ PH0021: this part of `A` is tile<f32>[TILE_M], not tile<f32>[TILE_M, 32]
   let o: tile<f32>[0] = 0.0
 //                 ^ PH0030: an extent is positive, not 0
   let p: tile<f32>[1, 1, 1, 1, 1] = 0.0

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Kwargs, Serde, Value, ValueKind};
+use minijinja::value::{Kwargs, Rest, Serde, Value, ValueKind};
 use minijinja::{Environment, ErrorKind, State};
 use serde_json::Map;
 use thiserror::Error;
@@ -142,7 +142,8 @@ impl ChatTemplate {
         environment.set_fuel(Some(FUEL));
         environment.set_unknown_method_callback(python::method);
         environment.add_function("dict", python::dict);
-        environment.add_function("cycler", minijinja_contrib::globals::cycler);
+        let cycler = |items: Rest<Value>| minijinja_contrib::globals::cycler(items.0);
+        environment.add_function("cycler", cycler);
         environment.add_function("joiner", minijinja_contrib::globals::joiner);
         environment.add_filter("striptags", minijinja_contrib::filters::striptags);
         environment.add_filter("truncate", minijinja_contrib::filters::truncate);
