@@ -1,7 +1,7 @@
 //! The emulated device.
 
 use crate::{
-    decode::{Kernel, Program},
+    decode::{Kernel, Program, inst::Special},
     launch::{self, LaunchError, Options, Outcome},
     memory::global::{GlobalMemory, MemoryError},
     ptx::PtxError,
@@ -73,8 +73,18 @@ impl Emulator {
             return Err(EmulatorError::NoKernel { name: kernel.to_owned(), known: known.join(", ") });
         };
         let chip = if self.chip == 0 { kernel.target } else { self.chip };
-        let geometry = launch::check(kernel, chip, grid, block, dynamic_shared, params)?;
-        Ok(sched::launch(&mut self.memory, program, kernel, &geometry, params, options))
+        let mut geometry = launch::check(kernel, chip, grid, block, dynamic_shared, params)?;
+        let asks = |special: &Special| matches!(special, Special::Environment(1 | 2));
+        if kernel.specials.iter().any(|(_, special)| asks(special)) {
+            // The size of the workspace and the barrier of cooperative groups.
+            geometry.workspace = self.memory.allocate(8, true, "the grid's workspace")?;
+            self.memory.write(geometry.workspace, 0, &[8, 0, 0, 0])?;
+        }
+        let outcome = sched::launch(&mut self.memory, program, kernel, &geometry, params, options);
+        if geometry.workspace != 0 {
+            self.memory.free(geometry.workspace)?;
+        }
+        Ok(outcome)
     }
 }
 

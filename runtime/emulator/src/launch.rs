@@ -13,6 +13,8 @@ pub struct Geometry {
     pub dynamic_shared: u32,
     /// All shared memory of a CTA in bytes.
     pub shared_bytes: u32,
+    /// Where the barrier of the whole grid lies, for kernels that ask; else 0.
+    pub workspace: u64,
 }
 
 impl Geometry {
@@ -209,5 +211,5 @@ pub fn check(
     if params.len() != kernel.param_bytes as usize {
         return Err(LaunchError::Params { kernel: name(), wanted: kernel.param_bytes, given: params.len() });
     }
-    Ok(Geometry { grid, block, dynamic_shared, shared_bytes: shared as u32 })
+    Ok(Geometry { grid, block, dynamic_shared, shared_bytes: shared as u32, workspace: 0 })
 }

@@ -436,7 +436,25 @@ fn unknown_instructions_are_named_with_their_line() {
         phobos_emulator::Program::load("k.ptx", &text, 0).unwrap_err().to_string()
     };
     assert_eq!(error("frobnicate.u32 %r1, %r2;"), "k.ptx:9:1: unknown instruction `frobnicate.u32`");
-    assert_eq!(error("add.sideways.u32 %r1, %r2, %r3;"), "k.ptx:9:1: unknown instruction `add.sideways.u32`");
+    let named = "k.ptx:9:1: unknown instruction `add.sideways.u32`: it has no `.sideways`";
+    assert_eq!(error("add.sideways.u32 %r1, %r2, %r3;"), named);
+    // Types are words like others: none is dropped in silence.
+    for (line, word) in [
+        ("add.f32.f64 %f1, %f2, %f3;", "f64"),
+        ("mov.u32.u64 %r1, %r2;", "u64"),
+        ("ld.global.u32.f32 %r1, [%rd1];", "f32"),
+        ("bar.sync.u32 0;", "u32"),
+        ("prefetch.global.L2.u32 [%rd1];", "u32"),
+        ("nanosleep.u32.u64 %r1;", "u64"),
+        ("shfl.sync.idx.b32.u32 %r1, %r2, 0, 31, -1;", "u32"),
+        ("cvta.to.global.u64.u32 %rd1, %rd1;", "u32"),
+    ] {
+        let text = error(line);
+        assert!(
+            text.contains("unknown instruction") && text.ends_with(&format!("it has no `.{word}`")),
+            "{text}"
+        );
+    }
     assert_eq!(error("  add.u24 %r1, %r2, %r3;"), "k.ptx:9:3: unknown instruction `add.u24`");
     assert_eq!(error("ex2.f32 %f1, %f2;"), "k.ptx:9:1: unknown instruction `ex2.f32`");
     assert_eq!(error("add.u32 %r1, %r2;"), "k.ptx:9:1: `add.u32` takes 3 operands, 2 given");

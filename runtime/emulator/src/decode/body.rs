@@ -93,6 +93,8 @@ pub(super) struct Decoder<'m, 's> {
     /// Address slots of dynamic shared memory, patched at the end.
     pub(super) dynamic: Vec<(Slot, i64)>,
     pub(super) shared: u64,
+    /// Where the shared memory set aside for libraries begins, once it is asked for.
+    pub(super) reserved: Option<u64>,
     pub(super) local: u64,
     pub(super) placed: HashMap<&'m str, Placed>,
     pub(super) pending: Vec<&'m str>,
@@ -137,6 +139,7 @@ pub(super) fn decode<'m, 's>(
         label_names: Vec::new(),
         dynamic: Vec::new(),
         shared: layout.shared,
+        reserved: None,
         local: 0,
         placed: HashMap::new(),
         pending: Vec::new(),
@@ -224,11 +227,10 @@ impl<'m, 's> Decoder<'m, 's> {
             );
         };
         self.pos = variable.pos;
-        if ty == Ty::B128 {
-            return self.fail("registers of type `.b128` are not supported");
-        }
         let count = variable.range.unwrap_or(1);
-        let first = self.new_slots(count.saturating_mul(variable.vector.into()))?;
+        // A 128-bit register is two slots, the low half first.
+        let slots = if ty == Ty::B128 { 2 } else { 1 };
+        let first = self.new_slots(count.saturating_mul(variable.vector.into()).saturating_mul(slots))?;
         if ty != Ty::Pred {
             self.declared += count * u64::from(variable.vector) * u64::from(ty.bytes().div_ceil(4));
         }

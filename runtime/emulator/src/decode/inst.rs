@@ -62,6 +62,15 @@ impl Order {
     }
 }
 
+/// The threads that an access or fence orders with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Scope {
+    Cta,
+    /// The cluster, the device or the system.
+    Device,
+}
+
 /// `ld`, also `ldu`.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
@@ -74,6 +83,7 @@ pub struct Load {
     pub widths: Box<[u8]>,
     pub address: Address,
     pub order: Order,
+    pub scope: Scope,
 }
 
 /// `st`.
@@ -85,6 +95,7 @@ pub struct Store {
     pub src: Box<[Slot]>,
     pub address: Address,
     pub order: Order,
+    pub scope: Scope,
 }
 
 /// The operation of `atom` and `red`.
@@ -104,18 +115,22 @@ pub enum AtomicOp {
 }
 
 /// `atom` and `red`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub struct Atomic {
     pub op: AtomicOp,
     pub ty: super::types::Ty,
     pub space: Space,
-    /// [`NONE`] when nobody reads the old value.
-    pub dst: Slot,
+    /// For each element; empty when nobody reads the old value.
+    pub dst: Box<[Slot]>,
     pub address: Address,
-    pub b: Slot,
-    pub c: Slot,
+    /// For each element, as are those of `c` (which only `cas` has).
+    pub b: Box<[Slot]>,
+    pub c: Box<[Slot]>,
+    /// One value of two 64-bit elements, compared as a whole.
+    pub double: bool,
     pub order: Order,
+    pub scope: Scope,
 }
 
 /// `cp.async`.
@@ -225,6 +240,12 @@ pub enum ReduxOp {
     MaxSigned,
     MinUnsigned,
     MaxUnsigned,
+    /// Of `f32`s: the smaller (or larger), of magnitudes, with NaN deciding.
+    Float {
+        largest: bool,
+        abs: bool,
+        nan: bool,
+    },
 }
 
 /// Instructions in which the lanes of a warp work together.
@@ -345,6 +366,11 @@ pub enum Op {
         a: Slot,
         bits: u32,
     },
+    /// Copies both halves of a 128-bit register.
+    CopyPair {
+        d: [Slot; 2],
+        a: [Slot; 2],
+    },
     Clock {
         d: Slot,
         clock: Clock,
@@ -406,7 +432,7 @@ pub enum Op {
         mask: Slot,
     },
     Fence {
-        cta_only: bool,
+        scope: Scope,
     },
     Nop,
 }
@@ -473,4 +499,6 @@ pub enum Special {
     TotalSharedBytes,
     ClusterZero,
     ClusterOne,
+    /// What a driver puts there; 1 and 2 hold the workspace of grid barriers.
+    Environment(u8),
 }

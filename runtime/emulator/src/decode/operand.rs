@@ -2,10 +2,17 @@
 
 use super::{
     body::{Decoder, Register, Symbol},
-    inst::{Address, NONE, Slot, Special},
+    inst::{Address, Class, NONE, Op, Slot, Special},
+    layout,
     types::Ty,
 };
-use crate::ptx::{PtxError, ast::Operand};
+use crate::{
+    exec::alu::Shadow,
+    ptx::{PtxError, ast::Operand},
+};
+
+/// Shared memory set aside, for kernels that ask where it is.
+const RESERVED_BYTES: u64 = 1024;
 
 impl<'m, 's> Decoder<'m, 's> {
     /// The slot that holds a constant.
@@ -42,7 +49,7 @@ impl<'m, 's> Decoder<'m, 's> {
                     && index < range.count
                 {
                     return Some(Symbol::Register(Register {
-                        slot: range.first + index as Slot,
+                        slot: range.first + index as Slot * if range.ty == Ty::B128 { 2 } else { 1 },
                         ty: range.ty,
                     }));
                 }
@@ -95,6 +102,17 @@ impl<'m, 's> Decoder<'m, 's> {
             _ => u64::MAX,
         };
         match operand {
+            Operand::Not(name) if ty == Ty::Pred => {
+                let a = self.register(name)?.slot;
+                let d = self.new_slots(1)?;
+                let f: crate::exec::alu::F1 = |a, d| {
+                    for (d, a) in d.iter_mut().zip(a) {
+                        *d = u64::from(*a == 0);
+                    }
+                };
+                self.emit(Op::Map1 { f, d, a }, Class::Predicate, 1, Shadow::Bytes);
+                Ok(d)
+            }
             Operand::Int(value) => match ty {
                 // An integer where a float is wanted is its value.
                 Ty::F32 => self.constant(u64::from((*value as i64 as f32).to_bits())),
@@ -135,6 +153,9 @@ impl<'m, 's> Decoder<'m, 's> {
                         Symbol::Label(_) => self.fail(format!("the label `{name}` is not a value")),
                     };
                 }
+                if let Some(place) = name.strip_prefix("%reserved_smem_offset_") {
+                    return self.reserved(place);
+                }
                 match special_named(name) {
                     Some(special) => self.special(special),
                     None => self.fail(format!("`{name}` is not declared")),
@@ -148,6 +169,23 @@ impl<'m, 's> Decoder<'m, 's> {
                 _ => self.fail(format!("`{name}` is not a variable")),
             },
             _ => self.fail("this operand is not a value"),
+        }
+    }
+
+    /// An offset into the shared memory that is set aside for libraries.
+    fn reserved(&mut self, place: &str) -> Result<Slot, PtxError> {
+        let start = match self.reserved {
+            Some(start) => start,
+            None => match layout::place(&mut self.shared, RESERVED_BYTES, 128) {
+                Some(start) => *self.reserved.insert(start),
+                None => return self.fail("the reserved shared memory does not fit"),
+            },
+        };
+        match place {
+            "begin" | "0" => self.constant(start),
+            "1" => self.constant(start + RESERVED_BYTES / 2),
+            "end" | "cap" => self.constant(start + RESERVED_BYTES),
+            _ => self.fail(format!("there is no `%reserved_smem_offset_{place}`")),
         }
     }
 
@@ -234,6 +272,9 @@ fn special_named(name: &str) -> Option<Special> {
             _ => return None,
         });
     }
+    if let Some(index) = name.strip_prefix("%envreg").and_then(|digits| digits.parse::<u8>().ok()) {
+        return (index < 32).then_some(Special::Environment(index));
+    }
     Some(match name {
         "%laneid" => Special::LaneId,
         "%warpid" => Special::WarpId,
@@ -250,6 +291,7 @@ fn special_named(name: &str) -> Option<Special> {
         "%total_smem_size" => Special::TotalSharedBytes,
         "%cluster_ctarank" => Special::ClusterZero,
         "%cluster_nctarank" => Special::ClusterOne,
+        "%aggr_smem_size" => Special::TotalSharedBytes,
         "WARP_SZ" => Special::WarpSize,
         _ => return None,
     })

@@ -41,9 +41,7 @@ impl<'m, 's> Decoder<'m, 's> {
         mods: &Modifiers<'s>,
         count: usize,
     ) -> Result<(), PtxError> {
-        if !mods.rest().is_empty() {
-            return self.unknown(instruction);
-        }
+        self.all_taken(instruction, mods)?;
         if instruction.operands.len() != count {
             return self.fail(format!(
                 "`{}` takes {count} operands, {} given",
@@ -52,6 +50,21 @@ impl<'m, 's> Decoder<'m, 's> {
             ));
         }
         Ok(())
+    }
+
+    /// Fails unless every word of the opcode was taken: a word that nothing reads
+    /// would change what the instruction means in silence.
+    pub(super) fn all_taken(
+        &self,
+        instruction: &Instruction<'s>,
+        mods: &Modifiers<'s>,
+    ) -> Result<(), PtxError> {
+        match mods.rest().next() {
+            None => Ok(()),
+            Some(word) => {
+                self.fail(format!("unknown instruction `{}`: it has no `.{word}`", instruction.opcode()))
+            }
+        }
     }
 
     /// An operand by position.
@@ -79,6 +92,9 @@ impl<'m, 's> Decoder<'m, 's> {
             "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" | "nanosleep" | "pmevent"
             | "griddepcontrol" => self.control(instruction, &mut mods),
             "setp" | "set" => self.set(instruction, &mut mods),
+            "lop3" if matches!(instruction.operands.first(), Some(Operand::Pair(..))) => {
+                self.logic_predicate(instruction, &mut mods)
+            }
             "mov" => self.mov(instruction, &mut mods),
             "cvta" | "isspacep" => self.windows(instruction, &mut mods),
             "addc" | "subc" | "madc" => self.carry(instruction, &mut mods),
@@ -113,7 +129,10 @@ impl<'m, 's> Decoder<'m, 's> {
             Operand::Name(..) => self.destination(first).map_or(0, |register| register.ty.bytes()),
             _ => 0,
         };
-        let Some(alu) = alu::select(instruction.base, mods, width) else { return self.unknown(instruction) };
+        let given = instruction.operands.len() - 1;
+        let Some(alu) = alu::select(instruction.base, mods, width, given) else {
+            return self.unknown(instruction);
+        };
         self.done(instruction, mods, alu.sources() + 1)?;
         let d = self.destination(first)?;
         if (d.ty == Ty::Pred) != (alu.dst == Ty::Pred) && d.slot != NONE {
@@ -123,9 +142,13 @@ impl<'m, 's> Decoder<'m, 's> {
         for (index, slot) in sources.iter_mut().enumerate().take(alu.sources()) {
             let operand = self.operand(instruction, index + 1)?;
             *slot = match (alu.src[index], operand) {
-                (Ty::Pred, Operand::Not(_)) => return self.fail("a negated predicate is not allowed here"),
+                // The choice by a negated predicate is the one between the other two.
+                (Ty::Pred, Operand::Not(name)) if instruction.base == "selp" => self.register(name)?.slot,
                 (ty, operand) => self.source(operand, ty)?,
             };
+        }
+        if instruction.base == "selp" && matches!(instruction.operands.get(3), Some(Operand::Not(_))) {
+            sources.swap(0, 1);
         }
         let [a, b, c, e] = sources;
         let d_slot = d.slot;
@@ -143,13 +166,19 @@ impl<'m, 's> Decoder<'m, 's> {
     }
 
     fn mov(&mut self, instruction: &Instruction<'s>, mods: &mut Modifiers<'s>) -> Result<(), PtxError> {
-        self.done(instruction, mods, 2)?;
         let Some(ty) = mods.ty() else { return self.unknown(instruction) };
+        self.done(instruction, mods, 2)?;
         let (first, second) = (self.operand(instruction, 0)?, self.operand(instruction, 1)?);
+        if ty == Ty::B128 {
+            let d = self.halves(first, true)?;
+            let a = self.halves(second, false)?;
+            self.emit(Op::CopyPair { d, a }, Class::Move, 8, Shadow::Bytes);
+            return Ok(());
+        }
         match (first, second) {
             (Operand::Vector(parts), source) => {
                 let bits = u32::from(ty.bytes()) * 8 / parts.len().max(1) as u32;
-                if bits < 8 || ty == Ty::B128 {
+                if bits < 8 {
                     return self.unknown(instruction);
                 }
                 let a = self.source(source, ty)?;
@@ -168,9 +197,6 @@ impl<'m, 's> Decoder<'m, 's> {
                     32 => Ty::B32,
                     _ => return self.unknown(instruction),
                 };
-                if ty == Ty::B128 {
-                    return self.unknown(instruction);
-                }
                 let parts =
                     parts.iter().map(|part| self.source(part, part_ty)).collect::<Result<Box<[_]>, _>>()?;
                 let d = self.destination(target)?.slot;
@@ -193,12 +219,29 @@ impl<'m, 's> Decoder<'m, 's> {
                 if (d.ty == Ty::Pred) != (ty == Ty::Pred) && d.slot != NONE {
                     return self.fail("the destination of `mov` has the wrong type");
                 }
-                let a = match source {
-                    Operand::Not(_) => return self.fail("a negated predicate is not allowed here"),
-                    source => self.source(source, ty)?,
-                };
+                let a = self.source(source, ty)?;
                 self.copy(d.slot, a, ty);
                 Ok(())
+            }
+        }
+    }
+
+    /// The halves of a 128-bit operand: a register, or two 64-bit ones in braces.
+    fn halves(&mut self, operand: &Operand<'s>, written: bool) -> Result<[u32; 2], PtxError> {
+        let mut slot = |item: &Operand<'s>, ty| {
+            if written { Ok(self.destination(item)?.slot) } else { self.source(item, ty) }
+        };
+        match operand {
+            Operand::Vector(parts) => match parts.as_slice() {
+                [low, high] => Ok([slot(low, Ty::B64)?, slot(high, Ty::B64)?]),
+                _ => self.fail("128 bits are two registers of 64"),
+            },
+            single => {
+                let low = slot(single, Ty::B128)?;
+                if !self.is_double(single) {
+                    return self.fail("a register of type `.b128` is needed here");
+                }
+                Ok([low, low + 1])
             }
         }
     }
@@ -210,7 +253,7 @@ impl<'m, 's> Decoder<'m, 's> {
 
     fn set(&mut self, instruction: &Instruction<'s>, mods: &mut Modifiers<'s>) -> Result<(), PtxError> {
         let is_set = instruction.base == "set";
-        let types = mods.types.clone();
+        let types = mods.all_types();
         let (result, ty) = match (is_set, types.as_slice()) {
             (false, [ty]) => (Ty::Pred, *ty),
             (true, [result, ty]) => (*result, *ty),
@@ -260,6 +303,52 @@ impl<'m, 's> Decoder<'m, 's> {
         Ok(())
     }
 
+    /// `lop3.or.b32 d|p, a, b, c, table, q`: p is whether d is not zero, or q.
+    fn logic_predicate(
+        &mut self,
+        instruction: &Instruction<'s>,
+        mods: &mut Modifiers<'s>,
+    ) -> Result<(), PtxError> {
+        let combine = mods.choose(&[("and", Combine::And), ("or", Combine::Or)]);
+        let (Some(combine), Operand::Pair(d, p), Some(q)) =
+            (combine, self.operand(instruction, 0)?, instruction.operands.get(5))
+        else {
+            return self.unknown(instruction);
+        };
+        let Some(alu) = alu::select("lop3", mods, 4, 4) else { return self.unknown(instruction) };
+        self.done(instruction, mods, 6)?;
+        let mut a = [NONE; 4];
+        for (slot, operand) in a.iter_mut().zip(&instruction.operands[1..]) {
+            *slot = self.source(operand, Ty::B32)?;
+        }
+        let d = match self.destination(d)?.slot {
+            NONE => self.new_slots(1)?,
+            slot => slot,
+        };
+        let p = self.destination(p)?.slot;
+        let (q, negated) = self.predicate(q)?;
+        let Function::Four(f) = alu.function else { return self.unknown(instruction) };
+        self.emit(Op::Map4 { f, d, a: a[0], b: a[1], c: a[2], e: a[3] }, Class::Integer, 4, alu.shadow);
+        let low: alu::F2 = |a, b, d| {
+            for ((d, a), b) in d.iter_mut().zip(a).zip(b) {
+                *d = u64::from(a != b);
+            }
+        };
+        let zero = self.constant(0)?;
+        let set = SetPredicate {
+            low,
+            high: None,
+            p,
+            q: NONE,
+            a: d,
+            b: zero,
+            combine: Some((combine, q, negated)),
+            value: None,
+        };
+        self.emit(Op::Set(Box::new(set)), Class::Predicate, 1, Shadow::Spread);
+        Ok(())
+    }
+
     fn windows(&mut self, instruction: &Instruction<'s>, mods: &mut Modifiers<'s>) -> Result<(), PtxError> {
         if instruction.base == "isspacep" {
             let space = if mods.take("shared::cluster") { Some(Space::Shared) } else { mods.choose(&SPACES) };
@@ -272,7 +361,7 @@ impl<'m, 's> Decoder<'m, 's> {
         }
         let to = mods.take("to");
         let Some(space) = mods.choose(&SPACES) else { return self.unknown(instruction) };
-        let (Some(ty @ (Ty::U32 | Ty::U64)), 1) = (mods.ty(), mods.types.len()) else {
+        let Some(ty @ (Ty::U32 | Ty::U64)) = mods.ty() else {
             return self.unknown(instruction);
         };
         self.done(instruction, mods, 2)?;
@@ -322,7 +411,7 @@ impl<'m, 's> Decoder<'m, 's> {
         }
         let writes = mods.take("cc");
         let high = mods.choose(&[("lo", false), ("hi", true)]);
-        let (Some(ty), 1) = (mods.ty(), mods.types.len()) else { return self.unknown(instruction) };
+        let Some(ty) = mods.ty() else { return self.unknown(instruction) };
         let long = match ty {
             Ty::U32 | Ty::S32 => false,
             Ty::U64 | Ty::S64 => true,
@@ -395,9 +484,7 @@ impl<'m, 's> Decoder<'m, 's> {
             }
             "call" => {
                 mods.take("uni");
-                if !mods.rest().is_empty() {
-                    return self.unknown(instruction);
-                }
+                self.all_taken(instruction, mods)?;
                 return self.call(&instruction.operands);
             }
             "ret" => {
@@ -413,9 +500,24 @@ impl<'m, 's> Decoder<'m, 's> {
                 self.done(instruction, mods, 0)?;
                 Op::Trap
             }
-            "nanosleep" | "pmevent" => Op::Nop,
+            "nanosleep" => {
+                if mods.ty() != Some(Ty::U32) {
+                    return self.unknown(instruction);
+                }
+                self.done(instruction, mods, 1)?;
+                self.source(self.operand(instruction, 0)?, Ty::U32)?;
+                Op::Nop
+            }
+            "pmevent" => {
+                mods.take("mask");
+                self.done(instruction, mods, 1)?;
+                Op::Nop
+            }
             // Launches run one after the other: what it waits for is done.
-            "griddepcontrol" if mods.take("wait") || mods.take("launch_dependents") => Op::Nop,
+            "griddepcontrol" if mods.take("wait") || mods.take("launch_dependents") => {
+                self.done(instruction, mods, 0)?;
+                Op::Nop
+            }
             _ => return self.unknown(instruction),
         };
         self.emit(op, Class::Control, 0, Shadow::Spread);

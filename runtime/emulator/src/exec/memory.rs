@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     counters,
-    decode::inst::{Load, NONE, Order, Store},
+    decode::inst::{AtomicOp, Load, NONE, Order, Scope, Store},
     machine::Cta,
     memory::{
         global::PAGE,
@@ -192,6 +192,7 @@ impl Executor<'_> {
             "the address",
         );
         let bytes = atomic.ty.bytes();
+        let total = u64::from(bytes) * atomic.b.len() as u64;
         let (mut global, mut shared) = (Addresses::new(), Addresses::new());
         // The order of the lanes is open: the schedule rotates it.
         let turn = if self.options.adversarial() { cta.random.below(32) } else { 0 };
@@ -203,25 +204,51 @@ impl Executor<'_> {
             let at = At { warp: w, lane, pc };
             let address =
                 cta.warps[w].get(atomic.address.base, lane).wrapping_add_signed(atomic.address.offset);
-            let Some((space, place)) =
-                self.resolve(cta, at, atomic.space, address, bytes.into(), bytes.into(), true)
+            let Some((space, place)) = self.resolve(cta, at, atomic.space, address, total, total, true)
             else {
                 continue;
             };
-            let warp = &cta.warps[w];
-            let (b, c) = (warp.get(atomic.b, lane), warp.get(atomic.c, lane));
-            let undefined = warp.undefined_bytes(atomic.b, lane) | warp.undefined_bytes(atomic.c, lane);
-            if undefined & ((1u16 << bytes) - 1) as u8 != 0 {
-                self.fault(cta, at, FaultKind::UninitializedStore, Some(address), || {
-                    "an atomic with an operand that is not initialised".to_owned()
-                });
-            }
             match space {
                 Space::Global => global.push(place),
                 Space::Shared => shared.push(place),
                 _ => continue,
             }
-            if space == Space::Global && self.defer && atomic.dst == NONE {
+            self.atomic_lane(cta, at, atomic, space, place);
+        }
+        self.count_global(pc, global.as_slice(), total);
+        self.count_shared(pc, shared.as_slice(), total);
+    }
+
+    /// An atomic of one lane: its elements one by one, or both halves of 128 bits.
+    fn atomic_lane(
+        &mut self,
+        cta: &mut Cta,
+        at: At,
+        atomic: &crate::decode::inst::Atomic,
+        space: Space,
+        place: u64,
+    ) {
+        let bytes = atomic.ty.bytes();
+        let lane = at.lane;
+        let element = |index: usize| place + index as u64 * u64::from(bytes);
+        let operands = |cta: &Cta, index: usize| {
+            let warp = &cta.warps[at.warp];
+            let slot = |slots: &[u32]| slots.get(index).copied().unwrap_or(NONE);
+            let (b, c) = (slot(&atomic.b), slot(&atomic.c));
+            let undefined = warp.undefined_bytes(b, lane) | warp.undefined_bytes(c, lane);
+            (warp.get(b, lane), warp.get(c, lane), undefined & ((1u16 << bytes) - 1) as u8)
+        };
+        let mut olds = Vec::with_capacity(atomic.b.len());
+        for index in 0..atomic.b.len() {
+            let (b, _, undefined) = operands(cta, index);
+            let place = element(index);
+            if undefined != 0 {
+                self.fault(cta, at, FaultKind::UninitializedStore, Some(place), || {
+                    "an atomic with an operand that is not initialised".to_owned()
+                });
+            }
+            let swaps = matches!(atomic.op, AtomicOp::Cas | AtomicOp::Exchange);
+            if space == Space::Global && self.defer && atomic.dst.is_empty() && !swaps {
                 self.race(cta, at, space, place, bytes, Access::StrongWrite);
                 self.check_updated(cta, at, place, bytes);
                 if !self.deferred_pages.contains(&(place / PAGE)) {
@@ -238,19 +265,31 @@ impl Executor<'_> {
             self.acquire(cta, at, space, place, atomic.order);
             let (old, undefined) = self.read(cta, at, space, place, bytes, Access::StrongWrite);
             if undefined != 0 {
-                self.fault(cta, at, FaultKind::UninitializedStore, Some(address), || {
+                self.fault(cta, at, FaultKind::UninitializedStore, Some(place), || {
                     "an atomic updates memory that is not initialised".to_owned()
                 });
             }
-            let new = super::atomic::apply(atomic.op, atomic.ty, old, b, c);
-            self.release(cta, at, space, place, atomic.order, true);
-            self.write(cta, at, space, place, bytes, new, 0, Access::StrongWrite);
-            if atomic.dst != NONE {
-                cta.warps[w].set(atomic.dst, lane, old);
-            }
+            olds.push(old);
         }
-        self.count_global(pc, global.as_slice(), bytes.into());
-        self.count_shared(pc, shared.as_slice(), bytes.into());
+        let equal = olds.iter().enumerate().all(|(index, old)| *old == operands(cta, index).0);
+        for (index, old) in olds.iter().enumerate() {
+            let (b, c, _) = operands(cta, index);
+            let new = match atomic.op {
+                AtomicOp::Cas if atomic.double => {
+                    if equal {
+                        c
+                    } else {
+                        *old
+                    }
+                }
+                op => super::atomic::apply(op, atomic.ty, *old, b, c),
+            };
+            self.release(cta, at, space, element(index), atomic.order, true);
+            self.write(cta, at, space, element(index), bytes, new, 0, Access::StrongWrite);
+        }
+        for (slot, old) in atomic.dst.iter().zip(&olds) {
+            cta.warps[at.warp].set(*slot, lane, *old);
+        }
     }
 
     /// A deferred reduction still updates memory that must be defined.
@@ -290,7 +329,7 @@ impl Executor<'_> {
         }
     }
 
-    pub(super) fn fence(&mut self, cta: &mut Cta, w: usize, active: u32, _cta_only: bool) {
+    pub(super) fn fence(&mut self, cta: &mut Cta, w: usize, active: u32, _scope: Scope) {
         if !self.strict {
             return;
         }

@@ -400,6 +400,25 @@ impl<'a> Executor<'a> {
                     }
                 }
             }
+            Op::CopyPair { d, a } => {
+                let halves = a.map(|slot| warp.regs[slot as usize]);
+                let undefined = a.map(|slot| (warp.undefined_lanes(slot), slot));
+                let bytes = undefined.map(|(lanes, slot)| {
+                    let lanes = lanes & active;
+                    std::array::from_fn::<u8, 32, _>(|lane| {
+                        if lanes >> lane & 1 == 1 { warp.undefined_bytes(slot, lane) } else { 0 }
+                    })
+                });
+                for ((slot, half), bytes) in d.iter().zip(&halves).zip(&bytes) {
+                    if *slot == NONE {
+                        continue;
+                    }
+                    warp.write(*slot, half, active);
+                    for lane in lanes_of(active) {
+                        warp.mark(*slot, lane, bytes[lane]);
+                    }
+                }
+            }
             Op::Clock { d, clock } => {
                 // A clock that never stands still: each warp-instruction is a tick.
                 let ticks = self.clock + cta.executed * 4;
@@ -437,7 +456,7 @@ impl<'a> Executor<'a> {
             Op::CommitGroup => self.commit_group(cta, w, active),
             Op::WaitGroup(pending) => self.wait_group(cta, w, active, *pending),
             Op::CopyLocal { from, to, bytes } => self.copy_local(cta, w, active, *from, *to, *bytes),
-            Op::Fence { cta_only } => self.fence(cta, w, active, *cta_only),
+            Op::Fence { scope } => self.fence(cta, w, active, *scope),
             Op::Prefetch | Op::Nop => {}
             Op::Branch { .. }
             | Op::BranchTable { .. }

@@ -213,6 +213,11 @@ fn special_value(
         Special::WarpCount => geometry.threads().div_ceil(32),
         Special::SmId => cta % 16,
         Special::SmCount => 16,
+        Special::Environment(index) => match index {
+            1 => (geometry.workspace >> 32) as u32,
+            2 => geometry.workspace as u32,
+            _ => 0,
+        },
         Special::GridId | Special::ClusterZero => 0,
         Special::WarpSize => 32,
         Special::LaneMaskEq => 1 << lane,

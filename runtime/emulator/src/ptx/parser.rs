@@ -21,20 +21,20 @@ pub fn parse<'s>(file: &'s str, text: &'s str) -> Result<Module<'s>, PtxError> {
     Parser { file, tokens: tokens(file, text)?, at: 0, depth: 0 }.module()
 }
 
-struct Parser<'s> {
+pub(super) struct Parser<'s> {
     file: &'s str,
     tokens: Vec<Spanned<'s>>,
-    at: usize,
+    pub(super) at: usize,
     depth: u32,
 }
 
-type Parsed<T> = Result<T, PtxError>;
+pub(super) type Parsed<T> = Result<T, PtxError>;
 
 fn describe(token: Token<'_>) -> String {
     match token {
         Token::Word(word) => format!("`{word}`"),
         Token::Dot(word) => format!("`.{word}`"),
-        Token::Int(value) => format!("`{value}`"),
+        Token::Int(value, _) => format!("`{value}`"),
         Token::F32(_) | Token::F64(_) => "a float constant".to_owned(),
         Token::Text(_) => "a string".to_owned(),
         Token::Punct(byte) => format!("`{}`", byte as char),
@@ -43,19 +43,19 @@ fn describe(token: Token<'_>) -> String {
 }
 
 impl<'s> Parser<'s> {
-    fn peek(&self) -> Token<'s> {
+    pub(super) fn peek(&self) -> Token<'s> {
         self.tokens.get(self.at).map_or(Token::End, |spanned| spanned.token)
     }
 
-    fn peek_at(&self, ahead: usize) -> Token<'s> {
+    pub(super) fn peek_at(&self, ahead: usize) -> Token<'s> {
         self.tokens.get(self.at + ahead).map_or(Token::End, |spanned| spanned.token)
     }
 
-    fn pos(&self) -> Pos {
+    pub(super) fn pos(&self) -> Pos {
         self.tokens.get(self.at).or(self.tokens.last()).map_or(Pos::default(), |spanned| spanned.pos)
     }
 
-    fn glued(&self) -> bool {
+    pub(super) fn glued(&self) -> bool {
         self.tokens.get(self.at).is_some_and(|spanned| spanned.glued)
     }
 
@@ -67,15 +67,15 @@ impl<'s> Parser<'s> {
         token
     }
 
-    fn fail<T>(&self, pos: Pos, message: impl Into<String>) -> Parsed<T> {
+    pub(super) fn fail<T>(&self, pos: Pos, message: impl Into<String>) -> Parsed<T> {
         Err(PtxError { file: self.file.to_owned(), pos, message: message.into() })
     }
 
-    fn expected<T>(&self, what: &str) -> Parsed<T> {
+    pub(super) fn expected<T>(&self, what: &str) -> Parsed<T> {
         self.fail(self.pos(), format!("expected {what}, found {}", describe(self.peek())))
     }
 
-    fn eat(&mut self, byte: u8) -> bool {
+    pub(super) fn eat(&mut self, byte: u8) -> bool {
         let found = self.peek() == Token::Punct(byte);
         if found {
             self.at += 1;
@@ -91,7 +91,7 @@ impl<'s> Parser<'s> {
         found
     }
 
-    fn punct(&mut self, byte: u8) -> Parsed<()> {
+    pub(super) fn punct(&mut self, byte: u8) -> Parsed<()> {
         if self.eat(byte) { Ok(()) } else { self.expected(&format!("`{}`", byte as char)) }
     }
 
@@ -107,7 +107,7 @@ impl<'s> Parser<'s> {
 
     fn int(&mut self, what: &str) -> Parsed<u64> {
         match self.peek() {
-            Token::Int(value) => {
+            Token::Int(value, _) => {
                 self.at += 1;
                 Ok(value)
             }
@@ -447,7 +447,7 @@ impl<'s> Parser<'s> {
             if self.eat(b']') {
                 variable.dims.push(None);
             } else {
-                variable.dims.push(Some(self.number_of()?));
+                variable.dims.push(Some(self.whole("an extent")?));
                 self.punct(b']')?;
             }
             if variable.dims.len() > 8 {
@@ -517,20 +517,17 @@ impl<'s> Parser<'s> {
         })
     }
 
-    /// `+ 4`, `- 4`, `+ -4` or nothing.
+    /// `+ 4`, `- 4`, `+ -4`, `+ 4 * 2` or nothing.
     fn offset(&mut self) -> Parsed<i64> {
         let mut total = 0i64;
         loop {
-            let mut negative = match self.peek() {
+            let negative = match self.peek() {
                 Token::Punct(b'+') => false,
                 Token::Punct(b'-') => true,
                 _ => return Ok(total),
             };
             self.at += 1;
-            if self.eat(b'-') {
-                negative = !negative;
-            }
-            let value = self.int("an offset")? as i64;
+            let value = self.term()? as i64;
             total = total.wrapping_add(if negative { value.wrapping_neg() } else { value });
         }
     }
@@ -633,7 +630,7 @@ impl<'s> Parser<'s> {
         let mut operands = Vec::new();
         if !self.eat(b';') {
             loop {
-                operands.push(self.operand(0)?);
+                operands.push(self.operand(0, base == "call")?);
                 if self.eat(b';') {
                     break;
                 }
@@ -643,19 +640,20 @@ impl<'s> Parser<'s> {
         Ok(Instruction { pos, guard, base, modifiers, operands })
     }
 
-    fn operand(&mut self, depth: u32) -> Parsed<Operand<'s>> {
+    /// `lists`: a parenthesis opens a list of arguments, not an expression.
+    fn operand(&mut self, depth: u32, lists: bool) -> Parsed<Operand<'s>> {
         if depth > 4 {
             return self.fail(self.pos(), "operands nest too deep");
         }
         match self.peek() {
             Token::Punct(b'[') => self.address(),
-            Token::Punct(open @ (b'{' | b'(')) => {
+            Token::Punct(open @ (b'{' | b'(')) if open == b'{' || lists => {
                 self.at += 1;
                 let close = if open == b'{' { b'}' } else { b')' };
                 let mut items = Vec::new();
                 if !self.eat(close) {
                     loop {
-                        items.push(self.operand(depth + 1)?);
+                        items.push(self.operand(depth + 1, lists)?);
                         if self.eat(close) {
                             break;
                         }
@@ -664,21 +662,18 @@ impl<'s> Parser<'s> {
                 }
                 Ok(if open == b'{' { Operand::Vector(items) } else { Operand::List(items) })
             }
-            Token::Punct(b'!') => {
-                self.at += 1;
-                match self.peek() {
-                    Token::Word(name) => {
-                        self.at += 1;
-                        Ok(Operand::Not(name))
-                    }
-                    _ => self.expected("a predicate"),
+            Token::Punct(b'!') => match self.peek_at(1) {
+                Token::Word(name) if name != "WARP_SZ" => {
+                    self.at += 2;
+                    Ok(Operand::Not(name))
                 }
-            }
-            Token::Word(name) => {
+                _ => self.constant(),
+            },
+            Token::Word(name) if name != "WARP_SZ" => {
                 self.at += 1;
                 let first = self.named(name)?;
                 if self.eat(b'|') {
-                    let second = self.operand(depth + 1)?;
+                    let second = self.operand(depth + 1, lists)?;
                     return Ok(Operand::Pair(Box::new(first), Box::new(second)));
                 }
                 Ok(first)
@@ -718,32 +713,5 @@ impl<'s> Parser<'s> {
         }
         self.punct(b']')?;
         Ok(address)
-    }
-
-    fn constant(&mut self) -> Parsed<Operand<'s>> {
-        let negative = self.eat(b'-');
-        let inverted = !negative && self.eat(b'~');
-        if !negative {
-            self.eat(b'+');
-        }
-        match self.peek() {
-            Token::Int(value) => {
-                self.at += 1;
-                Ok(Operand::Int(match (negative, inverted) {
-                    (true, _) => value.wrapping_neg(),
-                    (_, true) => !value,
-                    _ => value,
-                }))
-            }
-            Token::F32(bits) if !inverted => {
-                self.at += 1;
-                Ok(Operand::F32(bits ^ u32::from(negative) << 31))
-            }
-            Token::F64(bits) if !inverted => {
-                self.at += 1;
-                Ok(Operand::F64(bits ^ u64::from(negative) << 63))
-            }
-            _ => self.expected("an operand"),
-        }
     }
 }
