@@ -69,9 +69,27 @@ impl Emulator {
         options: &Options,
     ) -> Result<Outcome, EmulatorError> {
         let Some(kernel) = program.kernel(kernel) else {
+            if let Some((_, error)) = program.refused.iter().find(|(name, _)| name == kernel) {
+                return Err(error.clone().into());
+            }
             let known: Vec<&str> = program.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
             return Err(EmulatorError::NoKernel { name: kernel.to_owned(), known: known.join(", ") });
         };
+        self.launch_kernel(program, kernel, grid, block, dynamic_shared, params, options)
+    }
+
+    /// Runs a kernel of the module, or a changed copy of one.
+    #[allow(clippy::too_many_arguments)]
+    pub fn launch_kernel(
+        &mut self,
+        program: &Program,
+        kernel: &Kernel,
+        grid: [u32; 3],
+        block: [u32; 3],
+        dynamic_shared: u32,
+        params: &[u8],
+        options: &Options,
+    ) -> Result<Outcome, EmulatorError> {
         let chip = if self.chip == 0 { kernel.target } else { self.chip };
         let mut geometry = launch::check(kernel, chip, grid, block, dynamic_shared, params)?;
         let asks = |special: &Special| matches!(special, Special::Environment(1 | 2));

@@ -1,6 +1,19 @@
 //! A launch: its geometry, how it is run, what comes out.
 
-use crate::{counters::Counters, decode::Kernel, memory::global::MemoryError, report::Faults};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+
+use crate::{
+    counters::Counters,
+    decode::Kernel,
+    memory::global::MemoryError,
+    report::{Faults, ThreadPlace},
+};
 
 /// The extents of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +34,18 @@ impl Geometry {
     /// Threads of a CTA.
     pub fn threads(&self) -> u32 {
         self.block.iter().product()
+    }
+
+    /// The place of a thread of a CTA, by their linear indices.
+    pub fn place(&self, cta: u32, thread: u32) -> ThreadPlace {
+        let [gx, gy, _] = self.grid;
+        let [bx, by, _] = self.block;
+        ThreadPlace {
+            cta: [cta % gx, cta / gx % gy, cta / gx / gy],
+            thread: [thread % bx, thread / bx % by, thread / bx / by],
+            warp: thread / 32,
+            lane: thread % 32,
+        }
     }
 
     /// CTAs of the grid.
@@ -52,11 +77,26 @@ pub struct Options {
     pub workers: usize,
     /// Warp-instructions that a CTA may run; a CTA beyond it is taken to hang.
     pub max_instructions: u64,
+    /// Warp-instructions that may run without a change of memory, an exit or a
+    /// barrier: beyond it they are taken for an endless loop.
+    pub max_idle: u64,
+    /// When the run is ended, finished or not.
+    pub deadline: Option<Instant>,
+    /// Set from elsewhere (a signal): the run is ended as soon as it is seen.
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { strict: true, schedule: Schedule::Converged, workers: 0, max_instructions: 1 << 32 }
+        Options {
+            strict: true,
+            schedule: Schedule::Converged,
+            workers: 0,
+            max_instructions: 1 << 30,
+            max_idle: 1 << 22,
+            deadline: None,
+            stop: None,
+        }
     }
 }
 
@@ -64,6 +104,14 @@ impl Options {
     /// Whether the schedule is hostile.
     pub fn adversarial(&self) -> bool {
         matches!(self.schedule, Schedule::Adversarial(_))
+    }
+
+    /// Why the run is to end now, if it is.
+    pub fn interrupted(&self) -> Option<&'static str> {
+        if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Some("by a signal");
+        }
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline).then_some("by its time limit")
     }
 
     /// The seed of the schedule.
@@ -82,6 +130,8 @@ pub struct Outcome {
     pub faults: Faults,
     /// What ran.
     pub counters: Counters,
+    /// Whether it was ended before all CTAs had finished.
+    pub ended: bool,
 }
 
 /// Why a launch was refused.

@@ -28,4 +28,4 @@ pub use device::EmulatorDevice;
 pub use emulator::{Emulator, EmulatorError, Params};
 pub use launch::{Options, Outcome, Schedule};
 pub use ptx::PtxError;
-pub use report::{Fault, FaultKind};
+pub use report::{Fault, FaultKind, Severity};

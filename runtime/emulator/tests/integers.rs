@@ -433,7 +433,7 @@ fn unknown_instructions_are_named_with_their_line() {
         let text = format!(
             ".version 8.0\n.target sm_80\n.address_size 64\n.entry k()\n{{\n.reg .b32 %r<4>;\n.reg .f32 %f<4>;\n.reg .b64 %rd<2>;\n{line}\nret;\n}}\n"
         );
-        phobos_emulator::Program::load("k.ptx", &text, 0).unwrap_err().to_string()
+        phobos_emulator::Program::load_whole("k.ptx", &text, 0).unwrap_err().to_string()
     };
     assert_eq!(error("frobnicate.u32 %r1, %r2;"), "k.ptx:9:1: unknown instruction `frobnicate.u32`");
     let named = "k.ptx:9:1: unknown instruction `add.sideways.u32`: it has no `.sideways`";

@@ -60,7 +60,7 @@ fn constant_expressions() {
     assert_eq!(words("sm_80", 1, &copy)[..5], [16, 7, 5, u32::MAX, u32::MAX]);
     for bad in ["1/0", "3*", "1.5 & 2", "1 << 64"] {
         let text = kernel("sm_80", &format!("mov.u32 %r1, {bad};"));
-        assert!(phobos_emulator::Program::load("k", &text, 0).is_err(), "{bad}");
+        assert!(phobos_emulator::Program::load_whole("k", &text, 0).is_err(), "{bad}");
     }
 }
 
@@ -113,7 +113,10 @@ fn vector_atomics() {
     assert_eq!(words("sm_90", 1, body)[..4], [0x4000_3c00, 0x4000_3c00, 0x4000_c000, 0x4000_3c00]);
     let text = kernel("sm_90", "red.global.min.noftz.f16 [%rd0], %h1;");
     assert!(
-        phobos_emulator::Program::load("k", &text, 0).unwrap_err().message.contains("unknown instruction")
+        phobos_emulator::Program::load_whole("k", &text, 0)
+            .unwrap_err()
+            .message
+            .contains("unknown instruction")
     );
 }
 

@@ -282,7 +282,7 @@ fn calls_with_registers_and_params() {
         assert_eq!(m.read_u32s(out, 16), want);
     }
     let recursive = ".version 8.0\n.target sm_80\n.address_size 64\n.func f()\n{\ncall g;\nret;\n}\n.func g()\n{\ncall f;\nret;\n}\n.entry k()\n{\ncall f;\nret;\n}\n";
-    let error = Program::load("r.ptx", recursive, 0).unwrap_err().to_string();
+    let error = Program::load_whole("r.ptx", recursive, 0).unwrap_err().to_string();
     assert!(error.contains("is recursive"), "{error}");
 }
 

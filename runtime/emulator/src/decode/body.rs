@@ -14,7 +14,7 @@ use crate::{
     memory::MAX_SHARED_BYTES,
     ptx::{
         Pos, PtxError,
-        ast::{Function, Instruction, Module, Operand, Space, Statement, Variable},
+        ast::{Function, Instruction, Module, Operand, Site, Space, Statement, Variable},
     },
 };
 
@@ -102,9 +102,14 @@ pub(super) struct Decoder<'m, 's> {
     pub(super) current: &'m str,
     pub(super) in_entry: bool,
     pub(super) loc: Option<(u32, u32)>,
+    pub(super) chain: u32,
+    pub(super) chains: Vec<Vec<(u32, u32)>>,
+    /// Where code at a place of the function being decoded was inlined.
+    pub(super) sites: HashMap<Site, Site>,
     pub(super) file_indices: HashMap<u32, u32>,
     pub(super) carry: Slot,
     pub(super) communicates: bool,
+    pub(super) noncoherent: bool,
     pub(super) declared: u64,
     pub(super) target: u32,
     /// The guard of the instruction being decoded.
@@ -147,9 +152,13 @@ pub(super) fn decode<'m, 's>(
         current: entry.name,
         in_entry: true,
         loc: None,
+        chain: 0,
+        chains: vec![Vec::new()],
+        sites: HashMap::new(),
         file_indices,
         carry: NONE,
         communicates: false,
+        noncoherent: false,
         declared: 0,
         target: module.target,
         guard: (NONE, false),
@@ -308,8 +317,9 @@ impl<'m, 's> Decoder<'m, 's> {
                         self.branch_targets.insert(name.to_owned(), targets.clone());
                     }
                 }
-                Statement::Loc(file, line) => {
-                    self.loc = self.file_indices.get(file).map(|at| (*at, *line));
+                Statement::Loc(site, inlined) => {
+                    self.loc = self.file_indices.get(&site.file).map(|at| (*at, site.line));
+                    self.chain = self.chain_of(*inlined);
                 }
                 Statement::Block(inner) => self.block(inner)?,
                 Statement::Instruction(instruction) => self.instruction(instruction)?,
@@ -319,9 +329,29 @@ impl<'m, 's> Decoder<'m, 's> {
         Ok(())
     }
 
+    /// The chain of callers that code inlined at a place has, kept once.
+    fn chain_of(&mut self, mut site: Option<Site>) -> u32 {
+        /// Compilers inline less deep than this.
+        const DEEPEST: usize = 32;
+        let mut chain = Vec::new();
+        while let Some(at) = site.filter(|_| chain.len() < DEEPEST) {
+            if let Some(file) = self.file_indices.get(&at.file) {
+                chain.push((*file, at.line));
+            }
+            site = self.sites.get(&at).copied();
+        }
+        if let Some(known) = self.chains.iter().position(|known| *known == chain) {
+            return known as u32;
+        }
+        self.chains.push(chain);
+        self.chains.len() as u32 - 1
+    }
+
     pub(super) fn function_body(&mut self, function: &'m Function<'s>) -> Result<(), PtxError> {
         self.current = function.name;
         self.loc = None;
+        self.chain = 0;
+        self.sites.clear();
         self.branch_targets.clear();
         // Tables of targets may stand after the branch: collect them first.
         if let Some(body) = &function.body {
@@ -345,6 +375,9 @@ impl<'m, 's> Decoder<'m, 's> {
                     if let Some(label) = label {
                         self.branch_targets.insert(label.to_owned(), targets.clone());
                     }
+                }
+                Statement::Loc(site, Some(inlined)) => {
+                    self.sites.entry(*site).or_insert(*inlined);
                 }
                 Statement::Block(inner) => self.collect_targets(inner),
                 _ => {}
@@ -387,14 +420,16 @@ impl<'m, 's> Decoder<'m, 's> {
             constants.push((*slot, dynamic_base.wrapping_add_signed(*offset)));
         }
         constants.sort_unstable();
-        let mut first_of_line: HashMap<(u32, u32), u32> = HashMap::new();
+        let mut first_of_line: HashMap<(u32, u32, u32), u32> = HashMap::new();
         let place_ids = self
             .places
             .iter()
             .enumerate()
             .map(|(pc, place)| match place.loc {
                 // Line 0 is code that no line stands for.
-                Some((file, line)) if line > 0 => *first_of_line.entry((file, line)).or_insert(pc as u32),
+                Some((file, line)) if line > 0 => {
+                    *first_of_line.entry((file, line, place.chain)).or_insert(pc as u32)
+                }
                 _ => pc as u32,
             })
             .collect();
@@ -416,16 +451,19 @@ impl<'m, 's> Decoder<'m, 's> {
             max_registers: entry.max_registers,
             declared_registers: self.declared,
             communicates: self.communicates,
+            noncoherent: self.noncoherent,
+            uses_dynamic: !self.dynamic.is_empty(),
             source: source.clone(),
             file: self.file.to_owned(),
             files,
+            chains: self.chains,
         })
     }
 
     pub(super) fn emit(&mut self, op: Op, class: Class, width: u8, shadow: Shadow) {
         let (guard, guard_not) = self.guard;
         self.code.push(Inst { op, guard, guard_not, width, shadow });
-        self.places.push(Place { pos: self.pos, loc: self.loc, class });
+        self.places.push(Place { pos: self.pos, loc: self.loc, chain: self.chain, class });
     }
 
     /// Whether the code being decoded is the kernel's own, where `ld.param`

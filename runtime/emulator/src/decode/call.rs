@@ -49,6 +49,9 @@ impl<'m, 's> Decoder<'m, 's> {
         if let Some(placed) = self.placed.get(key) {
             return Ok(placed.clone());
         }
+        if let Some(error) = &function.broken {
+            return Err(error.clone());
+        }
         if function.body.is_none() {
             return self.fail(format!("the function `{name}` has no body in this module"));
         }

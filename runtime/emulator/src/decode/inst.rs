@@ -40,7 +40,9 @@ pub struct Address {
 pub enum Order {
     /// A plain access: racing with another is an error.
     Weak,
-    /// Volatile or relaxed.
+    /// Volatile: relaxed, but not meant for an exchange with other threads.
+    Volatile,
+    /// Relaxed.
     Relaxed,
     /// An acquire load, or an atomic that acquires.
     Acquire,
@@ -84,6 +86,10 @@ pub struct Load {
     pub address: Address,
     pub order: Order,
     pub scope: Scope,
+    /// `.nc`: not coherent with writes of the same launch.
+    pub noncoherent: bool,
+    /// Whether nothing reads what it loads.
+    pub unread: bool,
 }
 
 /// `st`.
@@ -471,6 +477,8 @@ pub struct Place {
     /// The source file (index into [`super::Kernel::files`]) and line of the
     /// `.loc` before it.
     pub loc: Option<(u32, u32)>,
+    /// Where the code was inlined: an index into [`super::Kernel::chains`].
+    pub chain: u32,
     /// What the counters count it as.
     pub class: Class,
 }

@@ -35,6 +35,8 @@ pub(super) struct Layout {
     pub constants: Vec<u8>,
     /// Bytes of module-scope shared variables.
     pub shared: u64,
+    /// Variables that cannot be used, and why: only what names one is refused.
+    pub broken: HashMap<String, String>,
 }
 
 /// The size and alignment of a variable.
@@ -71,7 +73,21 @@ impl Layout {
         let mut layout = Layout::default();
         let (mut globals, mut constants) = (0, 0);
         for variable in &module.variables {
-            let (bytes, align) = extent(file, variable)?;
+            let defined = |other: &Variable<'_>| !other.external && other.name == variable.name;
+            if variable.external && variable.space != Space::Shared {
+                if !module.variables.iter().any(defined) {
+                    let why = format!("`{}` has no definition in this module", variable.name);
+                    layout.broken.insert(variable.name.to_owned(), why);
+                }
+                continue;
+            }
+            let (bytes, align) = match extent(file, variable) {
+                Ok(extent) => extent,
+                Err(error) => {
+                    layout.broken.insert(variable.name.to_owned(), error.message);
+                    continue;
+                }
+            };
             let too_large =
                 || error(file, variable.pos, format!("`{}` does not fit its space", variable.name));
             let placed = match variable.space {
@@ -106,8 +122,11 @@ impl Layout {
         }
         layout.globals = vec![0; globals as usize];
         layout.constants = vec![0; constants as usize];
-        for variable in &module.variables {
-            layout.initialise(file, variable, global_base)?;
+        for variable in module.variables.iter().filter(|variable| !variable.external) {
+            if let Err(error) = layout.initialise(file, variable, global_base) {
+                layout.variables.remove(variable.name);
+                layout.broken.insert(variable.name.to_owned(), error.message);
+            }
         }
         Ok(layout)
     }

@@ -82,7 +82,7 @@ impl<'m, 's> Decoder<'m, 's> {
 
     fn order(mods: &mut Modifiers<'_>) -> (Order, Scope) {
         let order = mods.choose(&[
-            ("volatile", Order::Relaxed),
+            ("volatile", Order::Volatile),
             ("relaxed", Order::Relaxed),
             ("mmio", Order::Relaxed),
             ("acquire", Order::Acquire),
@@ -141,7 +141,8 @@ impl<'m, 's> Decoder<'m, 's> {
         let (order, scope) = Self::order(mods);
         let space = mods.choose(&SPACES).unwrap_or(Space::Generic);
         let vector = mods.choose(&[("v2", 2), ("v4", 4), ("v8", 8)]).unwrap_or(1);
-        mods.take("nc");
+        let noncoherent = !store && mods.take("nc");
+        self.noncoherent |= noncoherent;
         mods.drop_if(cache_hint);
         let hint = mods.take("L2::cache_hint");
         let Some(ty) = mods.ty() else { return self.unknown(instruction) };
@@ -184,6 +185,14 @@ impl<'m, 's> Decoder<'m, 's> {
             let store = Store { space, bytes, src, address, order, scope };
             self.emit(Op::Store(Box::new(store)), class, 0, Shadow::Spread);
         } else {
+            let used_once = |item: &Operand<'s>| match item {
+                Operand::Name(name, None) => *name == "_" || self.used_once(name),
+                _ => false,
+            };
+            let unread = match data {
+                Operand::Vector(items) => items.iter().all(used_once),
+                single => used_once(single),
+            };
             let load = Load {
                 space,
                 bytes,
@@ -193,6 +202,8 @@ impl<'m, 's> Decoder<'m, 's> {
                 address,
                 order,
                 scope,
+                noncoherent,
+                unread,
             };
             self.emit(Op::Load(Box::new(load)), class, bytes, Shadow::Spread);
         }

@@ -63,6 +63,15 @@ impl<'m, 's> Decoder<'m, 's> {
         match self.lookup(name) {
             Some(Symbol::Register(register)) => Ok(register),
             Some(_) => self.fail(format!("`{name}` is not a register")),
+            None => self.undeclared(name),
+        }
+    }
+
+    /// The error for a name without a meaning, or with a variable behind it that
+    /// cannot be used.
+    fn undeclared<T>(&self, name: &str) -> Result<T, PtxError> {
+        match self.layout.broken.get(name) {
+            Some(why) => self.fail(why),
             None => self.fail(format!("`{name}` is not declared")),
         }
     }
@@ -158,7 +167,7 @@ impl<'m, 's> Decoder<'m, 's> {
                 }
                 match special_named(name) {
                     Some(special) => self.special(special),
-                    None => self.fail(format!("`{name}` is not declared")),
+                    None => self.undeclared(name),
                 }
             }
             Operand::Offset(name, offset) => match self.lookup(name) {
@@ -218,7 +227,7 @@ impl<'m, 's> Decoder<'m, 's> {
                 let base = self.constant(u64::from(start).wrapping_add_signed(*offset))?;
                 Ok((Address { base, offset: 0 }, Some(symbol)))
             }
-            _ => self.fail(format!("`{name}` is not declared")),
+            _ => self.undeclared(name),
         }
     }
 

@@ -79,7 +79,7 @@ impl Executor<'_> {
                     let step = (wanted - done).min(4) as u8;
                     let step = if step == 3 { 1 } else { step };
                     let (value, undefined) =
-                        self.read(cta, at, Space::Global, src + done, step, Access::Read);
+                        self.read(cta, at, Space::Global, src + done, step, Access::READ);
                     let from = done as usize;
                     data[from..from + usize::from(step)]
                         .copy_from_slice(&value.to_le_bytes()[..usize::from(step)]);
@@ -92,7 +92,7 @@ impl Executor<'_> {
                 for word in 0..bytes / 4 {
                     // Racing accesses before the issue are found now, later ones
                     // by the mark that the words are in flight.
-                    self.race(cta, at, Space::Shared, dst + 4 * word, 4, Access::Write);
+                    self.race(cta, at, Space::Shared, dst + 4 * word, 4, Access::WRITE);
                     self.check_flight(cta, at, dst + 4 * word, 4, true);
                     if let Some(slot) = cta.in_flight.get_mut((dst / 4 + word) as usize) {
                         if slot.0 == 0 {
@@ -102,7 +102,15 @@ impl Executor<'_> {
                     }
                 }
             }
-            let pending = PendingCopy { dst: dst as u32, bytes: copy.bytes, data, defined, pc };
+            let pending = PendingCopy {
+                dst: dst as u32,
+                bytes: copy.bytes,
+                src,
+                wanted: wanted as u8,
+                data,
+                defined,
+                pc,
+            };
             if let Some(queue) = cta.queues.get_mut(w * 32 + lane) {
                 queue.open.push(pending);
             }
@@ -146,6 +154,7 @@ impl Executor<'_> {
     fn land(&mut self, cta: &mut Cta, w: usize, lane: usize, copy: &PendingCopy) {
         let at = At { warp: w, lane, pc: copy.pc };
         let (start, bytes) = (copy.dst as usize, usize::from(copy.bytes));
+        self.check_source(cta, at, copy);
         if let Some(target) = cta.shared.get_mut(start..start + bytes) {
             target.copy_from_slice(&copy.data[..bytes]);
         }
@@ -164,7 +173,20 @@ impl Executor<'_> {
                 cta.flying = cta.flying.saturating_sub(1);
                 *slot = (0, 0);
             }
-            self.race(cta, at, Space::Shared, (start + 4 * word) as u64, 4, Access::Write);
+            self.race(cta, at, Space::Shared, (start + 4 * word) as u64, 4, Access::WRITE);
+        }
+    }
+
+    /// Reports a source that no longer holds what the copy was issued for.
+    fn check_source(&mut self, cta: &Cta, at: At, copy: &PendingCopy) {
+        let changed = (0..u64::from(copy.wanted)).find(|byte| {
+            let now = self.peek(cta, at, Space::Global, copy.src + byte, 1);
+            copy.data.get(*byte as usize).is_some_and(|then| u64::from(*then) != now)
+        });
+        if let Some(byte) = changed {
+            self.fault(cta, at, FaultKind::AsyncSource, Some(copy.src + byte), || {
+                "the source of the copy was overwritten before the copy was waited for".to_owned()
+            });
         }
     }
 

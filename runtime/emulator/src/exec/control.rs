@@ -117,6 +117,7 @@ impl Executor<'_> {
         if self.strict && !cta.queues.is_empty() {
             self.check_waited(cta, w, lanes);
         }
+        self.idle = false;
         let warp = &mut cta.warps[w];
         warp.exited |= lanes;
         for group in &mut warp.groups {

@@ -87,7 +87,7 @@ impl Executor<'_> {
             }
             shared.push(place);
             for word in 0..4 {
-                let (value, undefined) = self.read(cta, at, space, place + 4 * word, 4, Access::Read);
+                let (value, undefined) = self.read(cta, at, space, place + 4 * word, 4, Access::READ);
                 let i = word as usize * 2;
                 rows[lane].0[i] = value as u16;
                 rows[lane].0[i + 1] = (value >> 16) as u16;
@@ -146,13 +146,8 @@ impl Executor<'_> {
                 let half = at_column % 2;
                 let value = cta.warps[w].get(*slot, lane) >> (16 * half) & 0xffff;
                 let undefined = cta.warps[w].undefined_bytes(*slot, lane) >> (2 * half) & 3;
-                if undefined != 0 {
-                    self.fault(cta, at, FaultKind::UninitializedStore, Some(place), || {
-                        "stores a matrix element that is not initialised".to_owned()
-                    });
-                }
                 let element = place + 2 * column as u64;
-                self.write(cta, at, space, element, 2, value, undefined, Access::Write);
+                self.write(cta, at, space, element, 2, value, undefined, Access::WRITE);
             }
         }
         self.count_shared(pc, &shared, 16);
@@ -223,14 +218,12 @@ impl Executor<'_> {
                     let value = cta.warps[w].get(*slot, lane) >> shift;
                     let undefined =
                         cta.warps[w].undefined_bytes(*slot, lane) >> byte_shift & ((1u16 << bytes) - 1) as u8;
-                    if undefined != 0 {
-                        self.fault(cta, at, FaultKind::UninitializedStore, Some(place), || {
-                            "stores a matrix element that is not initialised".to_owned()
-                        });
+                    if undefined != 0 && space == Space::Global {
+                        self.undefined_stored(cta, at, place);
                     }
-                    self.write(cta, at, space, place, bytes, value, undefined, Access::Write);
+                    self.write(cta, at, space, place, bytes, value, undefined, Access::WRITE);
                 } else {
-                    let (value, undefined) = self.read(cta, at, space, place, bytes, Access::Read);
+                    let (value, undefined) = self.read(cta, at, space, place, bytes, Access::READ);
                     if let Some(word) = words.get_mut(register) {
                         word.0 |= value << shift;
                         word.1 |= undefined << byte_shift;

@@ -2,7 +2,7 @@
 
 use super::{
     At, Executor,
-    access::{access_of, little_endian, space_name, undefined_of},
+    access::{access_of, little_endian, undefined_of},
     lanes_of,
 };
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     machine::Cta,
     memory::{
         global::PAGE,
-        race::{Access, Record},
+        race::{Access, Record, Relation},
     },
     ptx::ast::Space,
     report::FaultKind,
@@ -35,7 +35,7 @@ impl Executor<'_> {
         {
             return;
         }
-        let access = access_of(load.order, false);
+        let access = access_of(load.order, load.scope, false);
         let (mut global, mut shared) = (Addresses::new(), Addresses::new());
         let mut local = 0;
         for lane in lanes_of(active) {
@@ -56,9 +56,12 @@ impl Executor<'_> {
             for (index, (slot, width)) in load.dst.iter().zip(&load.widths).enumerate() {
                 let element = place + index as u64 * u64::from(load.bytes);
                 if load.order != Order::Weak {
-                    self.acquire(cta, at, space, element, load.order);
+                    self.acquire(cta, at, space, element, load.order, load.scope);
                 }
                 let (mut value, mut undefined) = self.read(cta, at, space, element, load.bytes, access);
+                if load.noncoherent && space == Space::Global {
+                    self.global.note_noncoherent(element, load.bytes, pc, (cta.index, at.thread()));
+                }
                 if *slot == NONE {
                     continue;
                 }
@@ -100,9 +103,12 @@ impl Executor<'_> {
                 if self.strict
                     && let Some(clock) = clocks.get(thread as usize)
                 {
-                    let record = Record::new(thread, clock.epoch, clock.clock, pc, 0xf, Access::Read);
-                    let ordered = |old: &Record| clock.knows_local(old, old.thread == thread, old.thread);
-                    let found = shared_shadow.access((element / 4) as u32, record, Access::Read, ordered);
+                    let record = Record::new(thread, clock.epoch, clock.clock, pc, 0xf, Access::READ);
+                    let relation = |old: &Record| {
+                        let ordered = clock.knows_local(old, old.thread == thread, old.thread);
+                        if ordered { Relation::Ordered } else { Relation::Cta }
+                    };
+                    let found = shared_shadow.access((element / 4) as u32, record, Access::READ, relation);
                     if let Some(conflict) = found {
                         conflicts.push((lane, element, conflict));
                     }
@@ -115,7 +121,7 @@ impl Executor<'_> {
         }
         for (lane, element, conflict) in conflicts {
             let at = At { warp: w, lane, pc };
-            self.report_race(cta, at, Space::Shared, element, Access::Read, &conflict);
+            self.report_race(cta, at, Space::Shared, element, Access::READ, &conflict, false);
         }
         if cta.flying > 0 {
             for (lane, place) in lanes_of(active).zip(places.as_slice()) {
@@ -137,7 +143,7 @@ impl Executor<'_> {
             "the address",
         );
         let total = u64::from(store.bytes) * store.src.len() as u64;
-        let access = access_of(store.order, true);
+        let access = access_of(store.order, store.scope, true);
         let (mut global, mut shared) = (Addresses::new(), Addresses::new());
         let mut local = 0;
         let stored = ((1u16 << store.bytes) - 1) as u8;
@@ -158,14 +164,11 @@ impl Executor<'_> {
                 let element = place + index as u64 * u64::from(store.bytes);
                 let value = cta.warps[w].get(*slot, lane);
                 let undefined = cta.warps[w].undefined_bytes(*slot, lane) & stored;
-                if undefined != 0 && space != Space::Local {
-                    let name = space_name(space);
-                    self.fault(cta, at, FaultKind::UninitializedStore, Some(element), || {
-                        format!("stores a value that is not initialised to {name} memory")
-                    });
+                if undefined != 0 && space == Space::Global {
+                    self.undefined_stored(cta, at, element);
                 }
                 // What a plain store overwrites is no longer released.
-                self.release(cta, at, space, element, store.order, false);
+                self.release(cta, at, space, element, store.order, store.scope, false);
                 self.write(cta, at, space, element, store.bytes, value, undefined, access);
             }
         }
@@ -219,6 +222,15 @@ impl Executor<'_> {
         self.count_shared(pc, shared.as_slice(), total);
     }
 
+    /// Notes undefined bytes that leave for global memory. They are no fault yet:
+    /// it is when someone compares them that they count.
+    pub(super) fn undefined_stored(&mut self, cta: &Cta, at: At, address: u64) {
+        self.fault(cta, at, FaultKind::UninitializedStore, Some(address), || {
+            "stores bytes that are not initialised to global memory; a comparison of them will be a fault"
+                .to_owned()
+        });
+    }
+
     /// An atomic of one lane: its elements one by one, or both halves of 128 bits.
     fn atomic_lane(
         &mut self,
@@ -243,13 +255,15 @@ impl Executor<'_> {
             let (b, _, undefined) = operands(cta, index);
             let place = element(index);
             if undefined != 0 {
-                self.fault(cta, at, FaultKind::UninitializedStore, Some(place), || {
+                self.fault(cta, at, FaultKind::UninitializedAtomic, Some(place), || {
                     "an atomic with an operand that is not initialised".to_owned()
                 });
             }
             let swaps = matches!(atomic.op, AtomicOp::Cas | AtomicOp::Exchange);
+            let access = access_of(atomic.order, atomic.scope, true);
             if space == Space::Global && self.defer && atomic.dst.is_empty() && !swaps {
-                self.race(cta, at, space, place, bytes, Access::StrongWrite);
+                self.idle = false;
+                self.race(cta, at, space, place, bytes, access);
                 self.check_updated(cta, at, place, bytes);
                 if !self.deferred_pages.contains(&(place / PAGE)) {
                     self.deferred_pages.push(place / PAGE);
@@ -262,10 +276,10 @@ impl Executor<'_> {
                 });
                 continue;
             }
-            self.acquire(cta, at, space, place, atomic.order);
-            let (old, undefined) = self.read(cta, at, space, place, bytes, Access::StrongWrite);
+            self.acquire(cta, at, space, place, atomic.order, atomic.scope);
+            let (old, undefined) = self.read(cta, at, space, place, bytes, access);
             if undefined != 0 {
-                self.fault(cta, at, FaultKind::UninitializedStore, Some(place), || {
+                self.fault(cta, at, FaultKind::UninitializedAtomic, Some(place), || {
                     "an atomic updates memory that is not initialised".to_owned()
                 });
             }
@@ -284,8 +298,9 @@ impl Executor<'_> {
                 }
                 op => super::atomic::apply(op, atomic.ty, *old, b, c),
             };
-            self.release(cta, at, space, element(index), atomic.order, true);
-            self.write(cta, at, space, element(index), bytes, new, 0, Access::StrongWrite);
+            self.release(cta, at, space, element(index), atomic.order, atomic.scope, true);
+            let access = access_of(atomic.order, atomic.scope, true);
+            self.write(cta, at, space, element(index), bytes, new, 0, access);
         }
         for (slot, old) in atomic.dst.iter().zip(&olds) {
             cta.warps[at.warp].set(*slot, lane, *old);
@@ -302,7 +317,7 @@ impl Executor<'_> {
         let bit = (offset % PAGE) as usize;
         let mask = (1u64 << bytes) - 1;
         if page.defined[bit / 64] >> (bit % 64) & mask != mask {
-            self.fault(cta, at, FaultKind::UninitializedStore, Some(address), || {
+            self.fault(cta, at, FaultKind::UninitializedAtomic, Some(address), || {
                 "an atomic updates memory that is not initialised".to_owned()
             });
         }
@@ -329,14 +344,14 @@ impl Executor<'_> {
         }
     }
 
-    pub(super) fn fence(&mut self, cta: &mut Cta, w: usize, active: u32, _scope: Scope) {
+    pub(super) fn fence(&mut self, cta: &mut Cta, w: usize, active: u32, scope: Scope) {
         if !self.strict {
             return;
         }
         for lane in lanes_of(active) {
             let thread = w * 32 + lane;
             if let Some(clock) = cta.clocks.get_mut(thread) {
-                clock.fence(cta.index, thread as u32, cta.threads);
+                clock.fence(scope, cta.index, thread as u32, cta.threads);
             }
         }
     }

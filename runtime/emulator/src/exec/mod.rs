@@ -50,6 +50,15 @@ pub struct Executor<'a> {
     pub needs_serial: bool,
     /// Converged schedules: a group stops here for others to catch up.
     pub until: u32,
+    /// Whether nothing in memory changed since it was last set, nor any thread
+    /// exited or passed a barrier: all that runs may be an endless loop.
+    pub idle: bool,
+    /// Warp-instructions since `idle` was last refuted.
+    pub idle_for: u64,
+    /// How often each instruction had run some time before a limit is reached.
+    pub mark: Option<Vec<u64>>,
+    /// Whether the launch is over, finished or not.
+    pub ended: bool,
     scratch: mma::Scratch,
     deferred_pages: Vec<u64>,
     strict: bool,
@@ -62,6 +71,13 @@ pub(crate) struct At {
     warp: usize,
     lane: usize,
     pc: u32,
+}
+
+impl At {
+    /// The thread in its CTA.
+    fn thread(self) -> u32 {
+        self.warp as u32 * 32 + self.lane as u32
+    }
 }
 
 impl<'a> Executor<'a> {
@@ -86,6 +102,10 @@ impl<'a> Executor<'a> {
             defer: false,
             needs_serial: false,
             until: u32::MAX,
+            idle: false,
+            idle_for: 0,
+            mark: None,
+            ended: false,
             scratch: mma::Scratch::default(),
             deferred_pages: Vec::new(),
             strict: options.strict,
@@ -95,14 +115,7 @@ impl<'a> Executor<'a> {
 
     /// A thread's place, from its CTA's linear index.
     pub(crate) fn thread_place(&self, cta: u32, thread: u32) -> ThreadPlace {
-        let [gx, gy, _] = self.geometry.grid;
-        let [bx, by, _] = self.geometry.block;
-        ThreadPlace {
-            cta: [cta % gx, cta / gx % gy, cta / gx / gy],
-            thread: [thread % bx, thread / bx % by, thread / bx / by],
-            warp: thread / 32,
-            lane: thread % 32,
-        }
+        self.geometry.place(cta, thread)
     }
 
     /// Reports a fault of one lane.
@@ -137,7 +150,7 @@ impl<'a> Executor<'a> {
         message: impl FnOnce() -> String,
     ) {
         let thread = self.thread_place(cta.index, at.warp as u32 * 32 + at.lane as u32);
-        let other = others.first().filter(|_| crate::report::is_race(kind)).map_or(u32::MAX, |side| side.pc);
+        let other = others.first().filter(|_| kind.is_race()).map_or(u32::MAX, |side| side.pc);
         self.faults.report(kind, at.pc, other, || Fault {
             kind,
             pc: at.pc,

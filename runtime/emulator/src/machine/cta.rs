@@ -1,9 +1,6 @@
 //! A CTA: its warps, memories, barriers and asynchronous copies.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-};
+use std::collections::{HashMap, VecDeque};
 
 use super::{Random, State, Warp};
 use crate::{
@@ -13,7 +10,7 @@ use crate::{
     },
     launch::Geometry,
     memory::{
-        clock::{Snapshot, ThreadClock},
+        clock::{Released, ThreadClock},
         race::Shadow,
     },
 };
@@ -42,6 +39,10 @@ pub struct PendingCopy {
     pub dst: u32,
     /// Bytes.
     pub bytes: u8,
+    /// Global address of the source, and how many bytes of it are read.
+    pub src: u64,
+    /// The bytes read; the rest is zero.
+    pub wanted: u8,
     /// The data read at issue.
     pub data: [u8; 16],
     /// A bit a byte: defined.
@@ -79,7 +80,7 @@ pub struct Cta {
     /// Clocks by thread.
     pub clocks: Vec<ThreadClock>,
     /// What released writes to shared memory made visible.
-    pub released: HashMap<u64, Arc<Snapshot>>,
+    pub released: HashMap<u64, Released>,
     /// Local memory, thread after thread.
     pub local: Vec<u8>,
     /// A byte each: whether defined.

@@ -2,7 +2,7 @@
 
 use super::{
     MAX_SOURCE_BYTES, Pos, PtxError,
-    ast::{Function, Init, Instruction, Module, Operand, Space, Statement, Variable},
+    ast::{Function, Init, Instruction, Module, Operand, Site, Space, Statement, Variable},
     lexer::{Spanned, Token, tokens},
 };
 
@@ -215,7 +215,13 @@ impl<'s> Parser<'s> {
                     self.at += 1;
                     return self.skip_to_semicolon();
                 }
-                "alias" => return self.fail(pos, "`.alias` is not supported"),
+                "alias" => {
+                    self.at += 1;
+                    let name = self.word("a function's name")?;
+                    self.punct(b',')?;
+                    module.aliases.push((name, self.word("a function's name")?));
+                    return self.punct(b';');
+                }
                 "entry" | "func" => {
                     self.at += 1;
                     let function = self.function(directive == "entry")?;
@@ -285,6 +291,7 @@ impl<'s> Parser<'s> {
             required_threads: None,
             max_registers: None,
             body: None,
+            broken: None,
         };
         loop {
             let pos = self.pos();
@@ -294,7 +301,17 @@ impl<'s> Parser<'s> {
                     return Ok(function);
                 }
                 Token::Punct(b'{') => {
-                    function.body = Some(self.block()?);
+                    let (at, depth) = (self.at, self.depth);
+                    match self.block() {
+                        Ok(body) => function.body = Some(body),
+                        Err(error) => {
+                            (self.at, self.depth) = (at, depth);
+                            if !self.skip_block() {
+                                return Err(error);
+                            }
+                            function.broken = Some(error);
+                        }
+                    }
                     return Ok(function);
                 }
                 Token::Dot(directive) => {
@@ -320,6 +337,20 @@ impl<'s> Parser<'s> {
                     }
                 }
                 _ => return self.expected("the function's body"),
+            }
+        }
+    }
+
+    /// Skips to behind the brace that closes the one that stands here.
+    fn skip_block(&mut self) -> bool {
+        let mut depth = 0u64;
+        loop {
+            match self.next() {
+                Token::Punct(b'{') => depth += 1,
+                Token::Punct(b'}') if depth <= 1 => return true,
+                Token::Punct(b'}') => depth -= 1,
+                Token::End => return false,
+                _ => {}
             }
         }
     }
@@ -408,9 +439,20 @@ impl<'s> Parser<'s> {
                     self.at += 1;
                     vector = 4;
                 }
+                // `.attribute(.managed)`, `.attribute(.unified(1, 2))`: where the driver
+                // keeps the variable.
                 Token::Dot("attribute") => {
-                    let pos = self.pos();
-                    return self.fail(pos, "`.attribute` is not supported");
+                    self.at += 1;
+                    self.punct(b'(')?;
+                    let mut depth = 1;
+                    while depth > 0 {
+                        match self.next() {
+                            Token::Punct(b'(') => depth += 1,
+                            Token::Punct(b')') => depth -= 1,
+                            Token::End => return self.expected("`)`"),
+                            _ => {}
+                        }
+                    }
                 }
                 Token::Dot(word) => {
                     self.at += 1;
@@ -583,16 +625,16 @@ impl<'s> Parser<'s> {
             }
             "loc" => {
                 self.at += 1;
-                let file = self.small("a file index")?;
-                let line = self.small("a line")?;
-                self.int("a column")?;
+                let site = self.site()?;
                 // `, function_name $L, inlined_at 1 2 3` fills the rest of the line.
-                if self.peek() == Token::Punct(b',') {
-                    while self.pos().line == pos.line && self.peek() != Token::End {
-                        self.at += 1;
+                let mut inlined = None;
+                while self.pos().line == pos.line && self.peek() != Token::End {
+                    let word = self.next();
+                    if word == Token::Word("inlined_at") {
+                        inlined = Some(self.site()?);
                     }
                 }
-                body.push(Statement::Loc(file, line));
+                body.push(Statement::Loc(site, inlined));
                 Ok(())
             }
             "pragma" => {
@@ -611,6 +653,12 @@ impl<'s> Parser<'s> {
             }
             _ => self.fail(pos, format!("`.{directive}` is not supported here")),
         }
+    }
+
+    fn site(&mut self) -> Parsed<Site> {
+        let file = self.small("a file index")?;
+        let line = self.small("a line")?;
+        Ok(Site { file, line, column: self.small("a column")? })
     }
 
     fn instruction(&mut self) -> Parsed<Instruction<'s>> {
