@@ -132,6 +132,19 @@ impl<'k> Params<'k> {
         self
     }
 
+    /// Sets the next parameter, of any size, from bytes; what it does not take is
+    /// dropped.
+    pub fn push_bytes(mut self, bytes: &[u8]) -> Params<'k> {
+        if let Some(param) = self.kernel.params.get(self.next) {
+            let (start, n) = (param.offset as usize, (param.bytes as usize).min(bytes.len()));
+            if let Some(target) = self.bytes.get_mut(start..start + n) {
+                target.copy_from_slice(&bytes[..n]);
+            }
+        }
+        self.next += 1;
+        self
+    }
+
     /// The buffer.
     pub fn build(self) -> Vec<u8> {
         self.bytes

@@ -22,6 +22,7 @@ pub mod number;
 pub mod ptx;
 pub mod report;
 pub mod sched;
+pub mod tensor_map;
 
 pub use decode::{Kernel, Program};
 pub use device::EmulatorDevice;

@@ -229,3 +229,68 @@ fn mutation_tells_needed_barriers_from_others() {
     let (_, out, _) = emu(&args);
     assert!(out.contains("bar.warp.sync -1;  needed: without it race within a warp at line"), "{out}");
 }
+
+/// Fails where a value lacks what the schema requires of it.
+fn conforms(value: &Value, schema: &Value, root: &Value, at: &str) {
+    if let Some(name) = schema["$ref"].as_str() {
+        let target = root.pointer(name.trim_start_matches('#')).unwrap();
+        return conforms(value, target, root, at);
+    }
+    for part in schema["allOf"].as_array().into_iter().flatten() {
+        conforms(value, part, root, at);
+    }
+    if let Some(choices) = schema["enum"].as_array() {
+        assert!(choices.contains(value), "{at}: {value}");
+    }
+    if let Some(types) = schema.get("type") {
+        let list = types.as_array().cloned().unwrap_or_else(|| vec![types.clone()]);
+        let is = |name: &str| match name {
+            "object" => value.is_object(),
+            "array" => value.is_array(),
+            "string" => value.is_string(),
+            "integer" => value.is_u64() || value.is_i64(),
+            "number" => value.is_number(),
+            "boolean" => value.is_boolean(),
+            _ => value.is_null(),
+        };
+        assert!(list.iter().any(|name| is(name.as_str().unwrap())), "{at} is no {types}: {value}");
+    }
+    for name in schema["required"].as_array().into_iter().flatten().filter(|_| value.is_object()) {
+        assert!(value.get(name.as_str().unwrap()).is_some(), "{at} lacks {name}");
+    }
+    for (name, part) in schema["properties"].as_object().into_iter().flatten() {
+        if let Some(inner) = value.get(name) {
+            conforms(inner, part, root, &format!("{at}.{name}"));
+        }
+    }
+    for inner in value.as_array().into_iter().flatten().filter(|_| schema.get("items").is_some()) {
+        conforms(inner, &schema["items"], root, at);
+    }
+}
+
+#[test]
+fn the_json_keeps_to_its_schema() {
+    let schema: Value = serde_json::from_str(include_str!("../../../docs/emulator.schema.json")).unwrap();
+    let path = file("schema", &exchange(""));
+    let args = [
+        path.as_str(),
+        "--arg",
+        "u32:32",
+        "--json",
+        "--schedules",
+        "3",
+        "--print",
+        "2",
+        "--mutate",
+        "barriers",
+    ];
+    let (_, out, _) = emu(&args);
+    let json: Value = serde_json::from_str(&out).unwrap();
+    conforms(&json, &schema, &schema, "$");
+    let names = |value: &Value| {
+        let mut names: Vec<String> = value.as_object().unwrap().keys().cloned().collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&schema["properties"]), names(&json));
+}

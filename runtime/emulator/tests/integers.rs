@@ -465,7 +465,20 @@ fn unknown_instructions_are_named_with_their_line() {
         error(".shared .b32 s;\nld.global.u32 %r1, [s];"),
         "k.ptx:10:1: the variable lies in another state space"
     );
-    assert!(error("wgmma.fence.sync.aligned;").ends_with("unknown instruction `wgmma.fence.sync.aligned`"));
+    assert!(error("wgmma.fence.sync.aligned;").ends_with("needs sm_90, the target is sm_80"));
+    for other in [
+        "tcgen05.fence::before_thread_sync;",
+        "tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f1}, [%rd1, {%f1,%f2}];",
+        "tld4.r.2d.v4.f32.f32 {%f1,%f2,%f3,%f1}, [%rd1, {%f1,%f2}];",
+        "txq.width.b32 %r1, [%rd1];",
+        "suld.b.1d.b32.trap %r1, [%rd1, {%r1}];",
+        "sust.b.1d.b32.trap [%rd1, {%r1}], %r1;",
+        "suq.width.b32 %r1, [%rd1];",
+    ] {
+        let name = other.split_once(' ').map_or(other, |(name, _)| name).trim_end_matches(';');
+        let text = error(other);
+        assert!(text.contains(&format!("unknown instruction `{name}`")), "{text}");
+    }
     assert!(
         error("mma.sync.aligned.m16n8k8.row.row.f32.f16.f16.f32 {%f1}, {%r1}, {%r1}, {%f1};")
             .contains("unknown instruction `mma")

@@ -499,6 +499,10 @@ fn count_uses<'s>(body: &[Statement<'s>], uses: &mut HashMap<&'s str, u32>) {
             Operand::Vector(items) | Operand::List(items) => {
                 items.iter().for_each(|item| operand(item, uses))
             }
+            Operand::Tensor(map, items) => {
+                operand(map, uses);
+                items.iter().for_each(|item| operand(item, uses));
+            }
             Operand::Pair(a, b) => {
                 operand(a, uses);
                 operand(b, uses);

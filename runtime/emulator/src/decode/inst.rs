@@ -153,6 +153,77 @@ pub struct AsyncCopy {
     pub ignore_not: bool,
 }
 
+/// What an `mbarrier` instruction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum MbarrierAction {
+    Init,
+    Invalidate,
+    Arrive {
+        drop: bool,
+    },
+    ExpectTx,
+    CompleteTx,
+    /// Tells whether a phase is complete.
+    Wait {
+        parity: bool,
+    },
+    /// Waits until it is.
+    BlockingWait {
+        parity: bool,
+    },
+    Pending,
+    /// Arrives when the thread's copies have landed; `counted` ones add an arrival.
+    CopyArrive {
+        counted: bool,
+    },
+    ClusterArrive,
+    ClusterWait,
+}
+
+impl MbarrierAction {
+    /// Whether a thread may have to wait there.
+    pub fn blocks(self) -> bool {
+        matches!(self, MbarrierAction::BlockingWait { .. } | MbarrierAction::ClusterWait)
+    }
+
+    /// Whether it asks for a phase.
+    pub fn waits(self) -> bool {
+        matches!(self, MbarrierAction::Wait { .. } | MbarrierAction::BlockingWait { .. })
+    }
+}
+
+/// `mbarrier` and `barrier.cluster`.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Mbarrier {
+    pub action: MbarrierAction,
+    pub space: Space,
+    pub address: Address,
+    pub dst: Slot,
+    /// Arrivals, or the token or parity that a wait is for.
+    pub count: Slot,
+    pub tx: Slot,
+}
+
+/// `cp.async.bulk` and `cp.reduce.async.bulk`.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Bulk {
+    pub to_shared: bool,
+    /// The space that is read.
+    pub source: Space,
+    pub shared: Address,
+    /// The other side, or the tensor map.
+    pub other: Address,
+    /// Coordinates of a tensor copy.
+    pub tensor: Option<Box<[Slot]>>,
+    pub bytes: Slot,
+    pub mbarrier: Address,
+    pub mbarrier_space: Space,
+    pub reduce: Option<(AtomicOp, super::types::Ty)>,
+}
+
 /// `ldmatrix` and `stmatrix` of 8x8 tiles of 16-bit elements.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
@@ -173,6 +244,53 @@ pub struct Mma {
     pub a: Box<[Slot]>,
     pub b: Box<[Slot]>,
     pub c: Box<[Slot]>,
+    pub scales: Option<Scales>,
+}
+
+/// The left matrix of `wgmma`.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum WgmmaLeft {
+    Descriptor(Slot),
+    Registers(Box<[Slot]>),
+}
+
+/// `wgmma.mma_async`.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Wgmma {
+    pub n: u32,
+    pub k: u32,
+    pub left: crate::exec::mma::Element,
+    pub right: crate::exec::mma::Element,
+    pub sum: crate::exec::mma::Element,
+    pub d: Box<[Slot]>,
+    pub a: WgmmaLeft,
+    /// A descriptor.
+    pub b: Slot,
+    /// Whether the sum before counts: a predicate and its negation, or a constant.
+    pub scale_d: (Slot, bool),
+    /// Whether the product is taken off.
+    pub negate: bool,
+    pub left_along_m: bool,
+    pub right_along_n: bool,
+    pub saturate: bool,
+}
+
+/// The scales of a block-scaled `mma`.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Scales {
+    /// Scales along k of a row or column.
+    pub count: u32,
+    /// UE4M3 in place of UE8M0.
+    pub fractional: bool,
+    /// Registers with four scales each, for A and B.
+    pub data: [Slot; 2],
+    /// The first byte used.
+    pub byte: [Slot; 2],
+    /// Which lanes of a quad hold them.
+    pub thread: [Slot; 2],
 }
 
 /// `wmma.load` and `wmma.store`.
@@ -269,6 +387,7 @@ pub enum WarpOp {
     StoreMatrix(Box<MatrixMove>),
     TransposeMatrix { dst: Slot, a: Slot },
     Wmma(Box<WmmaMove>),
+    Wgmma(Box<Wgmma>),
 }
 
 /// How `setp` combines its comparison with a predicate.
@@ -404,6 +523,11 @@ pub enum Op {
     Store(Box<Store>),
     Atomic(Box<Atomic>),
     AsyncCopy(Box<AsyncCopy>),
+    Mbarrier(Box<Mbarrier>),
+    Bulk(Box<Bulk>),
+    BulkCommit,
+    /// Waits until at most this many committed groups of bulk copies are pending.
+    BulkWait(u32),
     CommitGroup,
     /// Waits until at most this many committed groups are pending; `None` waits
     /// for everything, uncommitted copies too.

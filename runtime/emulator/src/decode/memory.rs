@@ -2,7 +2,10 @@
 
 use super::{
     body::{Decoder, Register, Symbol},
-    inst::{Address, AsyncCopy, Atomic, AtomicOp, Class, Load, NONE, Op, Order, Scope, Slot, Store},
+    inst::{
+        Address, AsyncCopy, Atomic, AtomicOp, Class, Load, Mbarrier, MbarrierAction, NONE, Op, Order, Scope,
+        Slot, Store,
+    },
     select::SPACES,
     types::{Modifiers, Ty},
 };
@@ -18,7 +21,7 @@ const SCOPES: [(&str, Scope); 4] =
     [("cta", Scope::Cta), ("cluster", Scope::Device), ("gpu", Scope::Device), ("sys", Scope::Device)];
 
 /// Words that only hint at caching.
-fn cache_hint(word: &str) -> bool {
+pub(super) fn cache_hint(word: &str) -> bool {
     matches!(word, "ca" | "cg" | "cs" | "lu" | "cv" | "wb" | "wt")
         || word.starts_with("L1::")
         || (word.starts_with("L2::") && word != "L2::cache_hint")
@@ -284,8 +287,25 @@ impl<'m, 's> Decoder<'m, 's> {
         instruction: &Instruction<'s>,
         mods: &mut Modifiers<'s>,
     ) -> Result<(), PtxError> {
+        let reduces = mods.take("reduce");
         if !mods.take("async") {
             return self.unknown(instruction);
+        }
+        if mods.take("bulk") {
+            return self.bulk(instruction, mods, reduces);
+        }
+        if mods.take("mbarrier") {
+            let counted = !mods.take("noinc");
+            let space = mods.choose(&SPACES).unwrap_or(Space::Generic);
+            if reduces || !mods.take("arrive") || mods.ty() != Some(Ty::B64) {
+                return self.unknown(instruction);
+            }
+            self.done(instruction, mods, 1)?;
+            let (address, space) = self.plain_address(self.operand(instruction, 0)?, space)?;
+            let action = MbarrierAction::CopyArrive { counted };
+            let op = Mbarrier { action, space, address, dst: NONE, count: NONE, tx: NONE };
+            self.emit(Op::Mbarrier(Box::new(op)), Class::Async, 0, Shadow::Spread);
+            return Ok(());
         }
         if self.target < 80 {
             return self.fail(format!(

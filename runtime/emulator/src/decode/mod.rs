@@ -6,6 +6,7 @@
 //! addresses, and each arithmetic instruction is the function that computes it.
 
 mod body;
+mod bulk;
 mod call;
 pub mod inst;
 mod layout;

@@ -85,12 +85,17 @@ impl<'m, 's> Decoder<'m, 's> {
         match instruction.base {
             "ld" | "ldu" | "st" | "atom" | "red" | "cp" | "prefetch" | "prefetchu" | "membar" | "fence"
             | "discard" | "applypriority" | "createpolicy" => self.memory(instruction, &mut mods),
+            "mbarrier" => self.mbarrier(instruction, &mut mods),
+            "barrier" if mods.take("cluster") => self.cluster_barrier(instruction, &mut mods),
+            "mapa" | "getctarank" => self.cluster_address(instruction, &mut mods),
             "bar" | "barrier" | "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => {
                 self.warp(instruction, &mut mods)
             }
-            "mma" | "wmma" | "ldmatrix" | "stmatrix" | "movmatrix" => self.matrix(instruction, &mut mods),
+            "mma" | "wmma" | "wgmma" | "ldmatrix" | "stmatrix" | "movmatrix" => {
+                self.matrix(instruction, &mut mods)
+            }
             "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" | "nanosleep" | "pmevent"
-            | "griddepcontrol" => self.control(instruction, &mut mods),
+            | "setmaxnreg" | "griddepcontrol" => self.control(instruction, &mut mods),
             "setp" | "set" => self.set(instruction, &mut mods),
             "lop3" if matches!(instruction.operands.first(), Some(Operand::Pair(..))) => {
                 self.logic_predicate(instruction, &mut mods)
@@ -506,6 +511,15 @@ impl<'m, 's> Decoder<'m, 's> {
                 }
                 self.done(instruction, mods, 1)?;
                 self.source(self.operand(instruction, 0)?, Ty::U32)?;
+                Op::Nop
+            }
+            // How many registers a warp may have changes nothing here.
+            "setmaxnreg" => {
+                let known = [mods.take("inc") || mods.take("dec"), mods.take("sync"), mods.take("aligned")];
+                if known.contains(&false) || mods.ty() != Some(Ty::U32) {
+                    return self.unknown(instruction);
+                }
+                self.done(instruction, mods, 1)?;
                 Op::Nop
             }
             "pmevent" => {

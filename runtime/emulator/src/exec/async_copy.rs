@@ -13,10 +13,8 @@ impl Executor<'_> {
     pub(super) fn async_copy(&mut self, cta: &mut Cta, w: usize, active: u32, pc: u32, copy: &AsyncCopy) {
         if cta.queues.is_empty() {
             cta.queues = vec![AsyncQueue::default(); cta.threads as usize];
-            if self.strict {
-                cta.in_flight = vec![(0, 0); cta.shared.len().div_ceil(4)];
-            }
         }
+        self.prepare_flight(cta);
         let slots = [copy.dst.base, copy.src.base, copy.src_bytes];
         for slot in slots {
             self.check_defined(
@@ -119,6 +117,13 @@ impl Executor<'_> {
         self.count_shared(pc, &targets, bytes);
     }
 
+    /// Makes room for marks of what is in flight.
+    pub(super) fn prepare_flight(&mut self, cta: &mut Cta) {
+        if self.strict && cta.in_flight.is_empty() {
+            cta.in_flight = vec![(0, 0); cta.shared.len().div_ceil(4)];
+        }
+    }
+
     pub(super) fn commit_group(&mut self, cta: &mut Cta, w: usize, active: u32) {
         if cta.queues.is_empty() {
             return;
@@ -205,7 +210,9 @@ impl Executor<'_> {
             let sides = vec![Side { pc, thread: other, what: "copied by".to_owned() }];
             let verb = if write { "writes" } else { "reads" };
             self.fault_with(cta, at, FaultKind::AsyncInFlight, Some(word * 4), sides, || {
-                format!("{verb} shared memory that a `cp.async` is still writing: it was not waited for")
+                format!(
+                    "{verb} shared memory that an asynchronous copy is still writing: it was not waited for"
+                )
             });
             return;
         }

@@ -117,6 +117,10 @@ impl Executor<'_> {
         if self.strict && !cta.queues.is_empty() {
             self.check_waited(cta, w, lanes);
         }
+        if !cta.bulk.is_empty() {
+            self.bulk_exit(cta, w, lanes);
+        }
+        self.leave_cluster(cta, lanes);
         self.idle = false;
         let warp = &mut cta.warps[w];
         warp.exited |= lanes;

@@ -7,10 +7,14 @@ use super::{
 };
 use crate::{
     counters,
-    decode::inst::{AtomicOp, Load, NONE, Order, Scope, Store},
+    decode::{
+        inst::{AtomicOp, Load, NONE, Order, Scope, Store},
+        types::Ty,
+    },
     machine::Cta,
     memory::{
         global::PAGE,
+        overlay::Deferred,
         race::{Access, Record, Relation},
     },
     ptx::ast::Space,
@@ -265,15 +269,7 @@ impl Executor<'_> {
                 self.idle = false;
                 self.race(cta, at, space, place, bytes, access);
                 self.check_updated(cta, at, place, bytes);
-                if !self.deferred_pages.contains(&(place / PAGE)) {
-                    self.deferred_pages.push(place / PAGE);
-                }
-                self.global.deferred.push(crate::memory::overlay::Deferred {
-                    address: place,
-                    atomic: atomic.op,
-                    ty: atomic.ty,
-                    operand: b,
-                });
+                self.defer_update(place, atomic.op, atomic.ty, b);
                 continue;
             }
             self.acquire(cta, at, space, place, atomic.order, atomic.scope);
@@ -305,6 +301,14 @@ impl Executor<'_> {
         for (slot, old) in atomic.dst.iter().zip(&olds) {
             cta.warps[at.warp].set(*slot, lane, *old);
         }
+    }
+
+    /// Queues a reduction to global memory for the commit.
+    pub(super) fn defer_update(&mut self, address: u64, atomic: AtomicOp, ty: Ty, operand: u64) {
+        if !self.deferred_pages.contains(&(address / PAGE)) {
+            self.deferred_pages.push(address / PAGE);
+        }
+        self.global.deferred.push(Deferred { address, atomic, ty, operand });
     }
 
     /// A deferred reduction still updates memory that must be defined.

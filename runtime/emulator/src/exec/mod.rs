@@ -5,12 +5,15 @@ pub mod alu;
 mod async_copy;
 pub mod atomic;
 mod barrier;
+mod bulk;
 mod control;
 mod matrix;
+mod mbarrier;
 mod memory;
 pub mod mma;
 mod shadow;
 mod warp;
+mod wgmma;
 
 use crate::{
     counters::Counters,
@@ -251,6 +254,18 @@ impl<'a> Executor<'a> {
                         continue;
                     }
                 }
+                Op::Mbarrier(op) if op.action.blocks() => {
+                    if active != 0 {
+                        if active != group.mask {
+                            self.split(cta, w, &mut group, active);
+                        }
+                        match self.wait_phase(cta, w, group, op) {
+                            Some(next) => group = next,
+                            None => return,
+                        }
+                        continue;
+                    }
+                }
                 Op::Trap => {
                     if active != 0 {
                         let at = At { warp: w, lane: active.trailing_zeros() as usize, pc };
@@ -466,6 +481,10 @@ impl<'a> Executor<'a> {
             Op::Store(store) => self.store(cta, w, active, pc, store),
             Op::Atomic(atomic) => self.atomic(cta, w, active, pc, atomic),
             Op::AsyncCopy(copy) => self.async_copy(cta, w, active, pc, copy),
+            Op::Mbarrier(op) => self.mbarrier(cta, w, active, pc, op),
+            Op::Bulk(copy) => self.bulk(cta, w, active, pc, copy),
+            Op::BulkCommit => self.bulk_commit(cta, w, active),
+            Op::BulkWait(pending) => self.bulk_wait(cta, w, active, *pending),
             Op::CommitGroup => self.commit_group(cta, w, active),
             Op::WaitGroup(pending) => self.wait_group(cta, w, active, *pending),
             Op::CopyLocal { from, to, bytes } => self.copy_local(cta, w, active, *from, *to, *bytes),

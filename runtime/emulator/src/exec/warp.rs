@@ -18,6 +18,7 @@ impl WarpOp {
                 | WarpOp::StoreMatrix(_)
                 | WarpOp::TransposeMatrix { .. }
                 | WarpOp::Wmma(_)
+                | WarpOp::Wgmma(_)
         )
     }
 }
@@ -199,6 +200,7 @@ impl Executor<'_> {
             WarpOp::LoadMatrix(moved) => self.load_matrix(cta, w, members, pc, moved),
             WarpOp::StoreMatrix(moved) => self.store_matrix(cta, w, members, pc, moved),
             WarpOp::TransposeMatrix { dst, a } => self.transpose(cta, w, members, *dst, *a),
+            WarpOp::Wgmma(op) => self.warpgroup_multiply(cta, w, members, pc, op),
             WarpOp::Wmma(moved) => self.wmma_move(cta, w, members, pc, moved),
         }
     }

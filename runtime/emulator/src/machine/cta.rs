@@ -6,13 +6,15 @@ use super::{Random, State, Warp};
 use crate::{
     decode::{
         Kernel,
-        inst::{BarrierKind, Special},
+        inst::{AtomicOp, BarrierKind, Special},
+        types::Ty,
     },
     launch::Geometry,
     memory::{
         clock::{Released, ThreadClock},
         race::Shadow,
     },
+    ptx::ast::Space,
 };
 
 /// A barrier that threads have arrived at.
@@ -60,6 +62,62 @@ pub struct AsyncQueue {
     pub groups: VecDeque<Vec<PendingCopy>>,
 }
 
+/// An `mbarrier`.
+#[derive(Clone, Debug)]
+pub struct Phases {
+    /// Arrivals that a phase waits for.
+    pub expected: i64,
+    /// Arrivals still missing.
+    pub pending: i64,
+    /// Bytes of copies still missing.
+    pub transactions: i64,
+    /// Phases completed.
+    pub phase: u64,
+    /// What the arrivals of this phase released.
+    pub arrived: Released,
+    /// What the completed phases made visible.
+    pub visible: Released,
+}
+
+impl Phases {
+    /// One that waits for so many arrivals.
+    pub fn new(expected: i64) -> Phases {
+        Phases {
+            expected,
+            pending: expected,
+            transactions: 0,
+            phase: 0,
+            arrived: Released::default(),
+            visible: Released::default(),
+        }
+    }
+}
+
+/// A piece of a bulk copy: where it goes, where it came from, its value, its undefined
+/// bytes and its size.
+pub type Piece = (u64, Option<(Space, u64)>, u64, u8, u8);
+
+/// A bulk copy in flight.
+#[derive(Clone, Debug)]
+pub struct BulkCopy {
+    /// The thread that issued it.
+    pub thread: u32,
+    /// The instruction.
+    pub pc: u32,
+    /// Whether it writes shared memory (else global memory).
+    pub to_shared: bool,
+    /// What it writes.
+    pub pieces: Vec<Piece>,
+    /// The mbarrier that counts its bytes.
+    pub mbarrier: Option<u32>,
+    /// Bytes that the mbarrier counts.
+    pub total: i64,
+    /// A reduction in place of a store.
+    pub reduce: Option<(AtomicOp, Ty)>,
+    /// Whether it is in a group.
+    pub committed: bool,
+}
+
 /// A running CTA.
 #[derive(Debug)]
 pub struct Cta {
@@ -89,6 +147,14 @@ pub struct Cta {
     pub local_bytes: u32,
     /// Barriers in use.
     pub barriers: Vec<BarrierState>,
+    /// `mbarrier`s by shared address.
+    pub phases: HashMap<u32, Phases>,
+    /// By thread: the phase of the cluster's barrier that it arrived at.
+    pub tokens: HashMap<u32, u64>,
+    /// Bulk copies in flight, the oldest first.
+    pub bulk: Vec<BulkCopy>,
+    /// By thread: groups of bulk copies committed.
+    pub bulk_groups: HashMap<u32, u32>,
     /// Asynchronous copies by thread.
     pub queues: Vec<AsyncQueue>,
     /// By word of shared memory: 1 + thread and the instruction of a copy in flight.
@@ -129,6 +195,10 @@ impl Cta {
             local_defined: flags(local),
             local_bytes: kernel.local_bytes,
             barriers: vec![BarrierState::default(); 16],
+            phases: HashMap::new(),
+            tokens: HashMap::new(),
+            bulk: Vec::new(),
+            bulk_groups: HashMap::new(),
             queues: Vec::new(),
             in_flight: Vec::new(),
             flying: 0,
@@ -153,6 +223,10 @@ impl Cta {
         self.local.fill(0);
         self.local_defined.fill(0);
         self.barriers.fill(BarrierState::default());
+        self.phases.clear();
+        self.tokens.clear();
+        self.bulk.clear();
+        self.bulk_groups.clear();
         self.queues.clear();
         self.in_flight.clear();
         self.flying = 0;

@@ -3,7 +3,7 @@
 mod cta;
 mod warp;
 
-pub use cta::{AsyncQueue, BarrierState, Cta, PendingCopy};
+pub use cta::{AsyncQueue, BarrierState, BulkCopy, Cta, PendingCopy, Phases};
 pub use warp::{Group, State, Warp};
 
 /// The seeded generator of schedules (SplitMix64).

@@ -17,6 +17,8 @@ pub enum State {
     Sync(u32),
     /// It stands at a CTA barrier.
     Barrier(u8),
+    /// It waits for a phase of the mbarrier at this shared address.
+    Phase(u32),
 }
 
 /// Lanes with the same program counter that run together for now.

@@ -175,6 +175,8 @@ pub enum Operand<'s> {
     Not(&'s str),
     /// `[base + offset]`; `None` is an absolute address.
     Address(Option<&'s str>, i64),
+    /// `[map, {x, y, ...}]` of a tensor copy: the map's address and the coordinates.
+    Tensor(Box<Operand<'s>>, Vec<Operand<'s>>),
     /// `{a, b, ...}`
     Vector(Vec<Operand<'s>>),
     /// `(a, b, ...)` of a call.

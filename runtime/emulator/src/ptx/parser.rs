@@ -756,8 +756,12 @@ impl<'s> Parser<'s> {
                 _ => return self.expected("an address"),
             },
         };
-        if self.peek() == Token::Punct(b',') {
-            return self.expected("`]` (tensor addresses are not supported)");
+        if self.eat(b',') {
+            let Operand::Vector(coordinates) = self.operand(1, false)? else {
+                return self.expected("coordinates in braces");
+            };
+            self.punct(b']')?;
+            return Ok(Operand::Tensor(Box::new(address), coordinates));
         }
         self.punct(b']')?;
         Ok(address)

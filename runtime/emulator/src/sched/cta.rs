@@ -39,6 +39,10 @@ pub fn run(exec: &mut Executor<'_>, cta: &mut Cta, quantum: u64) -> Progress {
         exec.idle = true;
         let ran = if exec.options.adversarial() { hostile(exec, cta) } else { converged(exec, cta) };
         if !ran {
+            // Copies land whether a thread runs or not.
+            if exec.land_any(cta) {
+                continue;
+            }
             if !cta.finished() {
                 deadlock(exec, cta);
                 cta.aborted = true;
@@ -180,6 +184,7 @@ fn waits(exec: &Executor<'_>, cta: &Cta) -> Vec<(u32, Side, u32)> {
                 State::Ready => "can run",
                 State::Sync(_) => "waits for its member mask",
                 State::Barrier(_) => "waits at a barrier",
+                State::Phase(_) => "waits for an mbarrier",
             };
             match waits.iter_mut().find(|(pc, side, _)| *pc == group.pc && side.what == what) {
                 Some((_, _, threads)) => *threads += group.mask.count_ones(),
@@ -209,7 +214,8 @@ fn deadlock(exec: &mut Executor<'_>, cta: &Cta) {
                         | WarpOp::LoadMatrix(_)
                         | WarpOp::StoreMatrix(_)
                         | WarpOp::TransposeMatrix { .. }
-                        | WarpOp::Wmma(_),
+                        | WarpOp::Wmma(_)
+                        | WarpOp::Wgmma(_),
                     ..
                 })
             )
