@@ -132,6 +132,8 @@ pub struct Outcome {
     pub counters: Counters,
     /// Whether it was ended before all CTAs had finished.
     pub ended: bool,
+    /// What the kernel printed, CTA by CTA where they cannot hear from each other.
+    pub printed: String,
 }
 
 /// Why a launch was refused.

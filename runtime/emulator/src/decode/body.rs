@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::{
     Kernel, Param, error,
-    inst::{Class, Inst, NONE, Op, Place, Slot, Special},
+    inst::{Class, Frame, Inst, NONE, Op, Place, Slot, Special},
     layout::{self, Layout},
     source_files,
     types::Ty,
@@ -22,6 +22,8 @@ use crate::{
 const MAX_SLOTS: u64 = 1 << 16;
 /// Parameters of a kernel may take this many bytes.
 const MAX_PARAM_BYTES: u64 = 32764;
+/// The stack of a thread, where functions need one.
+const STACK_BYTES: u64 = 16 << 10;
 /// The most local memory of a thread.
 pub(super) const MAX_LOCAL_BYTES: u64 = 512 << 10;
 
@@ -77,6 +79,14 @@ pub(super) enum Passed {
     Local { address: u32, bytes: u32 },
 }
 
+/// Where the parameters and results of a framed function lie: offset and bytes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FrameLayout {
+    pub(super) params: Vec<(u32, u32)>,
+    pub(super) returns: Vec<(u32, u32)>,
+    pub(super) bytes: u64,
+}
+
 pub(super) struct Decoder<'m, 's> {
     pub(super) file: &'m str,
     pub(super) functions: &'m HashMap<&'m str, &'m Function<'s>>,
@@ -98,8 +108,15 @@ pub(super) struct Decoder<'m, 's> {
     pub(super) local: u64,
     pub(super) placed: HashMap<&'m str, Placed>,
     pub(super) pending: Vec<&'m str>,
-    pub(super) calls: HashMap<&'m str, Vec<&'m str>>,
-    pub(super) current: &'m str,
+    /// Framed functions in the order of [`Kernel::frames`], with their first label.
+    pub(super) frames: Vec<(&'m str, u32, FrameLayout, Frame)>,
+    /// The frame and stack pointers, once they are needed.
+    pub(super) stack_slots: [Slot; 2],
+    /// Whether the function being decoded is framed.
+    pub(super) framed: bool,
+    /// `.callprototype`s and `.calltargets` of the function being decoded.
+    pub(super) prototypes: HashMap<String, FrameLayout>,
+    pub(super) call_targets: HashMap<String, &'s str>,
     pub(super) in_entry: bool,
     pub(super) loc: Option<(u32, u32)>,
     pub(super) chain: u32,
@@ -148,8 +165,11 @@ pub(super) fn decode<'m, 's>(
         local: 0,
         placed: HashMap::new(),
         pending: Vec::new(),
-        calls: HashMap::new(),
-        current: entry.name,
+        frames: Vec::new(),
+        stack_slots: [NONE; 2],
+        framed: false,
+        prototypes: HashMap::new(),
+        call_targets: HashMap::new(),
         in_entry: true,
         loc: None,
         chain: 0,
@@ -172,7 +192,6 @@ pub(super) fn decode<'m, 's>(
     while let Some(name) = decoder.pending.pop() {
         decoder.placed_body(name)?;
     }
-    decoder.reject_recursion(entry)?;
     decoder.finish(module.target, source, files, entry, params, param_bytes)
 }
 
@@ -284,7 +303,11 @@ impl<'m, 's> Decoder<'m, 's> {
         };
         match layout::place(used, bytes, align.max(1)) {
             Some(address) if *used <= limit => {
-                let dynamic = variable.external && space == Space::Shared;
+                // In a framed function local addresses are relative to the frame.
+                let dynamic = match space {
+                    Space::Shared => variable.external,
+                    _ => self.framed,
+                };
                 self.define(variable.name, Symbol::Variable { space, address, dynamic })
             }
             _ => self.fail(format!("`{}` does not fit: the space has {limit} bytes", variable.name)),
@@ -317,6 +340,7 @@ impl<'m, 's> Decoder<'m, 's> {
                         self.branch_targets.insert(name.to_owned(), targets.clone());
                     }
                 }
+                Statement::Prototype(..) | Statement::CallTargets(_) => {}
                 Statement::Loc(site, inlined) => {
                     self.loc = self.file_indices.get(&site.file).map(|at| (*at, site.line));
                     self.chain = self.chain_of(*inlined);
@@ -348,8 +372,9 @@ impl<'m, 's> Decoder<'m, 's> {
     }
 
     pub(super) fn function_body(&mut self, function: &'m Function<'s>) -> Result<(), PtxError> {
-        self.current = function.name;
         self.loc = None;
+        self.prototypes.clear();
+        self.call_targets.clear();
         self.chain = 0;
         self.sites.clear();
         self.branch_targets.clear();
@@ -357,7 +382,7 @@ impl<'m, 's> Decoder<'m, 's> {
         if let Some(body) = &function.body {
             self.uses.clear();
             count_uses(body, &mut self.uses);
-            self.collect_targets(body);
+            self.collect_targets(body)?;
             self.block(body)?;
         }
         self.guard = (NONE, false);
@@ -366,7 +391,7 @@ impl<'m, 's> Decoder<'m, 's> {
         Ok(())
     }
 
-    pub(super) fn collect_targets(&mut self, body: &[Statement<'s>]) {
+    pub(super) fn collect_targets(&mut self, body: &[Statement<'s>]) -> Result<(), PtxError> {
         let mut label = None;
         for statement in body {
             match statement {
@@ -379,10 +404,22 @@ impl<'m, 's> Decoder<'m, 's> {
                 Statement::Loc(site, Some(inlined)) => {
                     self.sites.entry(*site).or_insert(*inlined);
                 }
-                Statement::Block(inner) => self.collect_targets(inner),
+                Statement::Prototype(returns, params) => {
+                    if let Some(label) = label {
+                        let layout = self.frame_layout(params, returns)?;
+                        self.prototypes.insert(label.to_owned(), layout);
+                    }
+                }
+                Statement::CallTargets(targets) => {
+                    if let (Some(label), Some(first)) = (label, targets.first()) {
+                        self.call_targets.insert(label.to_owned(), first);
+                    }
+                }
+                Statement::Block(inner) => self.collect_targets(inner)?,
                 _ => {}
             }
         }
+        Ok(())
     }
 
     pub(super) fn finish(
@@ -413,6 +450,13 @@ impl<'m, 's> Decoder<'m, 's> {
                 _ => {}
             }
         }
+        let mut frames = Vec::new();
+        for (name, label, _, frame) in &self.frames {
+            let address = self.layout.functions.addresses.get(*name).copied().unwrap_or(0);
+            frames.push(Frame { pc: resolve(*label)?, address, ..*frame });
+        }
+        let stack_base = self.local.next_multiple_of(16) as u32;
+        let local_bytes = if frames.is_empty() { self.local } else { u64::from(stack_base) + STACK_BYTES };
         let mut constants: Vec<(Slot, u64)> =
             self.constants.iter().map(|(value, slot)| (*slot, *value)).collect();
         let dynamic_base = self.shared.next_multiple_of(16);
@@ -445,7 +489,10 @@ impl<'m, 's> Decoder<'m, 's> {
             params,
             param_bytes,
             shared_bytes: self.shared,
-            local_bytes: self.local as u32,
+            local_bytes: local_bytes as u32,
+            frames,
+            stack_base,
+            stack_slots: self.stack_slots,
             max_threads: entry.max_threads,
             required_threads: entry.required_threads,
             max_registers: entry.max_registers,

@@ -224,6 +224,41 @@ pub struct Bulk {
     pub reduce: Option<(AtomicOp, super::types::Ty)>,
 }
 
+/// `vprintf`: where in local memory its arguments and its result lie.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Print {
+    pub format: Address,
+    pub arguments: Address,
+    pub result: Option<Address>,
+}
+
+/// A call of a function with a frame.
+#[derive(Clone, Debug)]
+pub struct FramedCall {
+    /// An index into [`super::Kernel::frames`], or the register with an address.
+    pub target: Result<u32, Slot>,
+    /// Where each argument lies, its place in the frame and its bytes.
+    pub arguments: Box<[(Address, u32, u32)]>,
+    /// Where each result goes, its place in the frame and its bytes.
+    pub results: Box<[(Address, u32, u32)]>,
+}
+
+/// A function with a frame.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Frame {
+    /// Its first instruction.
+    pub pc: u32,
+    /// Bytes of its frame.
+    pub bytes: u32,
+    /// Its first register, and how many it has.
+    pub first: Slot,
+    /// How many registers it has.
+    pub slots: u32,
+    /// The address that stands for it.
+    pub address: u64,
+}
+
 /// `ldmatrix` and `stmatrix` of 8x8 tiles of 16-bit elements.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
@@ -534,10 +569,11 @@ pub enum Op {
     WaitGroup(Option<u32>),
     /// Copies bytes within local memory: arguments and results of a call.
     CopyLocal {
-        from: u32,
-        to: u32,
+        from: Address,
+        to: Address,
         bytes: u32,
     },
+    Print(Box<Print>),
     /// Touches an address only to check it (prefetch).
     Prefetch,
     Branch {
@@ -550,6 +586,7 @@ pub enum Op {
     Call {
         target: u32,
     },
+    CallFramed(Box<FramedCall>),
     Return,
     Exit,
     Trap,
@@ -631,6 +668,9 @@ pub enum Special {
     TotalSharedBytes,
     ClusterZero,
     ClusterOne,
+    /// Where a thread's frame and the free part of its stack begin: 0 is nowhere yet.
+    FramePointer,
+    StackPointer,
     /// What a driver puts there; 1 and 2 hold the workspace of grid barriers.
     Environment(u8),
 }

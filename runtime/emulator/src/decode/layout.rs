@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{ModuleVariable, error, types::Ty};
+use super::{ModuleVariable, error, functions::Functions, types::Ty};
 use crate::{
     memory::{MAX_SHARED_BYTES, PARAM_WINDOW, SHARED_WINDOW},
     ptx::{
@@ -37,6 +37,8 @@ pub(super) struct Layout {
     pub shared: u64,
     /// Variables that cannot be used, and why: only what names one is refused.
     pub broken: HashMap<String, String>,
+    /// The module's functions.
+    pub functions: Functions,
 }
 
 /// The size and alignment of a variable.
@@ -70,7 +72,7 @@ pub(super) fn place(used: &mut u64, bytes: u64, align: u64) -> Option<u64> {
 
 impl Layout {
     pub fn of(file: &str, module: &Module<'_>, global_base: u64) -> Result<Layout, PtxError> {
-        let mut layout = Layout::default();
+        let mut layout = Layout { functions: Functions::of(module), ..Layout::default() };
         let (mut globals, mut constants) = (0, 0);
         for variable in &module.variables {
             let defined = |other: &Variable<'_>| !other.external && other.name == variable.name;
@@ -150,6 +152,11 @@ impl Layout {
                 Init::F32(bits) => u64::from(*bits),
                 Init::F64(bits) if element == 4 => u64::from((f64::from_bits(*bits) as f32).to_bits()),
                 Init::F64(bits) => *bits,
+                Init::Symbol { name, offset, .. } if self.functions.addresses.contains_key(*name) => self
+                    .functions
+                    .addresses
+                    .get(*name)
+                    .map_or(0, |address| address.wrapping_add_signed(*offset)),
                 Init::Symbol { name, offset, generic } => {
                     let Some(target) = self.variables.get(*name) else {
                         return error(file, variable.pos, format!("the initialiser names unknown `{name}`"));

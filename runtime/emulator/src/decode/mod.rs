@@ -8,6 +8,7 @@
 mod body;
 mod bulk;
 mod call;
+mod functions;
 pub mod inst;
 mod layout;
 mod matrix;
@@ -76,6 +77,12 @@ pub struct Kernel {
     pub shared_bytes: u64,
     /// Local memory of a thread in bytes.
     pub local_bytes: u32,
+    /// Functions with frames.
+    pub frames: Vec<inst::Frame>,
+    /// Where the stack begins in local memory.
+    pub stack_base: u32,
+    /// The slots of the frame pointer and the stack pointer.
+    pub stack_slots: [Slot; 2],
     /// `.maxntid`.
     pub max_threads: Option<[u32; 3]>,
     /// `.reqntid`.

@@ -8,7 +8,10 @@ use super::{
 };
 use crate::{
     exec::alu::Shadow,
-    ptx::{PtxError, ast::Operand},
+    ptx::{
+        PtxError,
+        ast::{Operand, Space},
+    },
 };
 
 /// Shared memory set aside, for kernels that ask where it is.
@@ -155,6 +158,9 @@ impl<'m, 's> Decoder<'m, 's> {
                 if let Some(symbol) = self.lookup(name) {
                     return match symbol {
                         Symbol::Register(register) => Ok(register.slot),
+                        Symbol::Variable { space: Space::Local, address, dynamic: true } => {
+                            self.frame_address(address)
+                        }
                         Symbol::Variable { address, dynamic, .. } => {
                             self.variable_address(address, dynamic, 0)
                         }
@@ -165,12 +171,18 @@ impl<'m, 's> Decoder<'m, 's> {
                 if let Some(place) = name.strip_prefix("%reserved_smem_offset_") {
                     return self.reserved(place);
                 }
+                if let Some(address) = self.layout.functions.addresses.get(name) {
+                    return self.constant(*address);
+                }
                 match special_named(name) {
                     Some(special) => self.special(special),
                     None => self.undeclared(name),
                 }
             }
             Operand::Offset(name, offset) => match self.lookup(name) {
+                Some(Symbol::Variable { space: Space::Local, address, dynamic: true }) => {
+                    self.frame_address(address.wrapping_add_signed(*offset))
+                }
                 Some(Symbol::Variable { address, dynamic, .. }) => {
                     self.variable_address(address, dynamic, *offset)
                 }
@@ -219,6 +231,9 @@ impl<'m, 's> Decoder<'m, 's> {
         };
         match self.lookup(name) {
             Some(Symbol::Register(register)) => Ok((Address { base: register.slot, offset: *offset }, None)),
+            Some(symbol @ Symbol::Variable { space: Space::Local, address, dynamic: true }) => {
+                Ok((self.in_frame(address.wrapping_add_signed(*offset))?, Some(symbol)))
+            }
             Some(symbol @ Symbol::Variable { address, dynamic, .. }) => {
                 let base = self.variable_address(address, dynamic, *offset)?;
                 Ok((Address { base, offset: 0 }, Some(symbol)))

@@ -88,12 +88,19 @@ impl Executor<'_> {
                 group.pc = *target;
                 Some(group)
             }
+            Op::CallFramed(call) => {
+                if active != group.mask {
+                    self.split(cta, w, &mut group, active);
+                }
+                self.call_framed(cta, w, group, call)
+            }
             Op::Return => {
                 if active != group.mask {
                     self.split(cta, w, &mut group, active);
                 }
                 match group.stack.pop() {
                     Some(back) => {
+                        self.leave_frame(cta, w, group.mask, back);
                         group.pc = back;
                         Some(group)
                     }

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     counters,
     decode::{
-        inst::{AtomicOp, Load, NONE, Order, Scope, Store},
+        inst::{Address, AtomicOp, Load, NONE, Order, Scope, Store},
         types::Ty,
     },
     machine::Cta,
@@ -332,19 +332,15 @@ impl Executor<'_> {
         cta: &mut Cta,
         w: usize,
         active: u32,
-        from: u32,
-        to: u32,
+        from: Address,
+        to: Address,
         bytes: u32,
     ) {
         for lane in lanes_of(active) {
-            let start = (w * 32 + lane) * cta.local_bytes as usize;
-            let (from, to) = (start + from as usize, start + to as usize);
-            let n = bytes as usize;
-            for memory in [&mut cta.local, &mut cta.local_defined] {
-                if from + n <= memory.len() && to + n <= memory.len() {
-                    memory.copy_within(from..from + n, to);
-                }
-            }
+            let place =
+                |address: Address| cta.warps[w].get(address.base, lane).wrapping_add_signed(address.offset);
+            let (from, to) = (place(from), place(to));
+            Self::copy_in_lane(cta, w, lane, from, to, bytes.into());
         }
     }
 

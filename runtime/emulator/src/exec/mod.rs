@@ -7,10 +7,12 @@ pub mod atomic;
 mod barrier;
 mod bulk;
 mod control;
+mod frames;
 mod matrix;
 mod mbarrier;
 mod memory;
 pub mod mma;
+mod print;
 mod shadow;
 mod warp;
 mod wgmma;
@@ -47,6 +49,8 @@ pub struct Executor<'a> {
     pub faults: Faults,
     /// Counts so far.
     pub counters: Counters,
+    /// What the kernel printed.
+    pub printed: String,
     /// Whether unread reductions to global memory wait for the commit.
     pub defer: bool,
     /// Set when the CTA touches what it deferred: it must run on its own.
@@ -102,6 +106,7 @@ impl<'a> Executor<'a> {
             global,
             faults: Faults::new(kernel.place_ids.clone()),
             counters: Counters::new(kernel.code.len()),
+            printed: String::new(),
             defer: false,
             needs_serial: false,
             until: u32::MAX,
@@ -223,7 +228,12 @@ impl<'a> Executor<'a> {
             counts.warp_instructions += 1;
             counts.lane_instructions += u64::from(active.count_ones());
             match &inst.op {
-                Op::Branch { .. } | Op::BranchTable { .. } | Op::Call { .. } | Op::Return | Op::Exit => {
+                Op::Branch { .. }
+                | Op::BranchTable { .. }
+                | Op::Call { .. }
+                | Op::CallFramed(_)
+                | Op::Return
+                | Op::Exit => {
                     match self.transfer(cta, w, group, active) {
                         Some(next) => group = next,
                         None => return,
@@ -488,11 +498,13 @@ impl<'a> Executor<'a> {
             Op::CommitGroup => self.commit_group(cta, w, active),
             Op::WaitGroup(pending) => self.wait_group(cta, w, active, *pending),
             Op::CopyLocal { from, to, bytes } => self.copy_local(cta, w, active, *from, *to, *bytes),
+            Op::Print(print) => self.print(cta, w, active, pc, print),
             Op::Fence { scope } => self.fence(cta, w, active, *scope),
             Op::Prefetch | Op::Nop => {}
             Op::Branch { .. }
             | Op::BranchTable { .. }
             | Op::Call { .. }
+            | Op::CallFramed(_)
             | Op::Return
             | Op::Exit
             | Op::Trap

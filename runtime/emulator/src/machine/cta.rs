@@ -293,7 +293,7 @@ fn special_value(
             2 => geometry.workspace as u32,
             _ => 0,
         },
-        Special::GridId | Special::ClusterZero => 0,
+        Special::GridId | Special::ClusterZero | Special::FramePointer | Special::StackPointer => 0,
         Special::WarpSize => 32,
         Special::LaneMaskEq => 1 << lane,
         Special::LaneMaskLt => (1 << lane) - 1,

@@ -4,7 +4,7 @@ mod cta;
 mod warp;
 
 pub use cta::{AsyncQueue, BarrierState, BulkCopy, Cta, PendingCopy, Phases};
-pub use warp::{Group, State, Warp};
+pub use warp::{Group, Saved, State, Warp};
 
 /// The seeded generator of schedules (SplitMix64).
 #[derive(Clone, Debug)]

@@ -128,6 +128,10 @@ pub enum Statement<'s> {
     Loc(Site, Option<Site>),
     /// `name: .branchtargets a, b, c;`
     BranchTargets(Vec<&'s str>),
+    /// `name: .callprototype (results) _ (parameters);`
+    Prototype(Vec<Variable<'s>>, Vec<Variable<'s>>),
+    /// `name: .calltargets f, g;`
+    CallTargets(Vec<&'s str>),
 }
 
 /// An instruction with its guard.

@@ -641,14 +641,27 @@ impl<'s> Parser<'s> {
                 self.at += 1;
                 self.skip_to_semicolon()
             }
-            "branchtargets" => {
+            "branchtargets" | "calltargets" => {
                 self.at += 1;
-                let mut labels = vec![self.word("a label")?];
+                let mut names = vec![self.word("a name")?];
                 while self.eat(b',') {
-                    labels.push(self.word("a label")?);
+                    names.push(self.word("a name")?);
                 }
                 self.punct(b';')?;
-                body.push(Statement::BranchTargets(labels));
+                body.push(if directive == "branchtargets" {
+                    Statement::BranchTargets(names)
+                } else {
+                    Statement::CallTargets(names)
+                });
+                Ok(())
+            }
+            "callprototype" => {
+                self.at += 1;
+                let returns = if self.peek() == Token::Punct(b'(') { self.parameters()? } else { Vec::new() };
+                self.word("`_`")?;
+                let params = if self.peek() == Token::Punct(b'(') { self.parameters()? } else { Vec::new() };
+                self.skip_to_semicolon()?;
+                body.push(Statement::Prototype(returns, params));
                 Ok(())
             }
             _ => self.fail(pos, format!("`.{directive}` is not supported here")),

@@ -30,6 +30,7 @@ struct CtaResult {
     changes: Changes,
     faults: Faults,
     needs_serial: bool,
+    printed: String,
     /// It reached a limit: the launch ends with it.
     ended: bool,
 }
@@ -122,6 +123,7 @@ fn run_one(
         faults: exec.faults,
         needs_serial: exec.needs_serial,
         ended: exec.ended,
+        printed: exec.printed,
         changes: exec.global.finish(),
     }
 }
@@ -134,6 +136,7 @@ fn waves(memory: &mut GlobalMemory, job: &Job<'_>) -> Outcome {
     let mut faults = Faults::new(job.kernel.place_ids.clone());
     let mut shadow = LaunchShadow::default();
     let mut coherence = Coherence::default();
+    let mut printed = String::new();
     let mut first = 0;
     let mut ended = false;
     while first < total && !ended {
@@ -156,6 +159,7 @@ fn waves(memory: &mut GlobalMemory, job: &Job<'_>) -> Outcome {
                 coherence.add(&result.changes);
             }
             memory.commit(&result.changes);
+            printed.push_str(&result.printed);
             faults.merge(result.faults);
             // What the CTAs after it did depends on how far they came: left out.
             ended = result.ended;
@@ -166,7 +170,7 @@ fn waves(memory: &mut GlobalMemory, job: &Job<'_>) -> Outcome {
         first += wave;
     }
     coherence.report(memory, job.geometry, &mut faults);
-    Outcome { faults, counters, ended }
+    Outcome { faults, counters, ended, printed }
 }
 
 fn run_wave(
@@ -258,7 +262,7 @@ fn interleaved(memory: &mut GlobalMemory, job: &Job<'_>) -> Outcome {
         }
     }
     let (mut faults, counters) = (std::mem::take(&mut exec.faults), std::mem::take(&mut exec.counters));
-    let ended = exec.ended;
+    let (ended, printed) = (exec.ended, std::mem::take(&mut exec.printed));
     let changes = exec.global.finish();
     memory.commit(&changes);
     if job.options.strict && job.kernel.noncoherent {
@@ -266,5 +270,5 @@ fn interleaved(memory: &mut GlobalMemory, job: &Job<'_>) -> Outcome {
         coherence.add(&changes);
         coherence.report(memory, job.geometry, &mut faults);
     }
-    Outcome { faults, counters, ended }
+    Outcome { faults, counters, ended, printed }
 }

@@ -15,4 +15,5 @@ compile() {
 }
 compile kernels 75
 compile kernels80 80
+compile functions 80
 TRITON_CACHE_DIR=$(mktemp -d) "$venv/bin/python" matmul.py "$here"

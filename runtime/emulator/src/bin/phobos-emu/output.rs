@@ -120,6 +120,7 @@ impl Report {
                 "faults": outcome.faults.list.iter().map(|fault| fault.json(kernel)).collect::<Vec<_>>(),
                 "faults_dropped": outcome.faults.dropped,
                 "ended": outcome.ended,
+                "printed": outcome.printed,
             }));
             return;
         }
@@ -129,6 +130,7 @@ impl Report {
             return;
         }
         self.runs.push(Value::Null);
+        self.text.push_str(&outcome.printed);
         let notes = match at(Level::Note) {
             0 => String::new(),
             1 => ", 1 note".to_owned(),
