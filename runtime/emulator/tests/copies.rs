@@ -241,7 +241,7 @@ fn boxes_of_a_tensor() {
             for row in 0..8usize {
                 for column in 0..32usize {
                     // The 16-byte pieces of a row change places by the row's number.
-                    let piece = column / 4 ^ (row & mask);
+                    let piece = (column / 4) ^ (row & mask);
                     want[32 * row + 4 * piece + column % 4] = value(c0 + column as i64, c1 + row as i64);
                 }
             }

@@ -53,21 +53,21 @@ const LAYOUTS: [Layout; 6] = [
     },
     // Rows of 128, 64 and 32 bytes, whose 16-byte pieces are permuted.
     Layout {
-        place: |mn, k| mn / 8 * 1024 + mn % 8 * 128 + (k / 8 ^ mn % 8) * 16 + k % 8 * 2,
+        place: |mn, k| mn / 8 * 1024 + mn % 8 * 128 + ((k / 8) ^ (mn % 8)) * 16 + k % 8 * 2,
         leading: 0,
         stride: 1024,
         mode: 1,
         along_mn: false,
     },
     Layout {
-        place: |mn, k| mn / 8 * 512 + mn % 8 * 64 + (k / 8 ^ mn % 8 / 2) * 16 + k % 8 * 2,
+        place: |mn, k| mn / 8 * 512 + mn % 8 * 64 + ((k / 8) ^ (mn % 8 / 2)) * 16 + k % 8 * 2,
         leading: 0,
         stride: 512,
         mode: 2,
         along_mn: false,
     },
     Layout {
-        place: |mn, k| mn / 8 * 256 + mn % 8 * 32 + (k / 8 ^ mn % 8 / 4) * 16 + k % 8 * 2,
+        place: |mn, k| mn / 8 * 256 + mn % 8 * 32 + ((k / 8) ^ (mn % 8 / 4)) * 16 + k % 8 * 2,
         leading: 0,
         stride: 256,
         mode: 3,
@@ -75,7 +75,9 @@ const LAYOUTS: [Layout; 6] = [
     },
     // Rows along m or n: 64 elements of each k, eight k a block.
     Layout {
-        place: |mn, k| mn / 64 * 2048 + k / 8 * 1024 + k % 8 * 128 + (mn % 64 / 8 ^ k % 8) * 16 + mn % 8 * 2,
+        place: |mn, k| {
+            mn / 64 * 2048 + k / 8 * 1024 + k % 8 * 128 + ((mn % 64 / 8) ^ (k % 8)) * 16 + mn % 8 * 2
+        },
         leading: 2048,
         stride: 1024,
         mode: 1,

@@ -139,7 +139,7 @@ impl LaunchPage {
                 && old.thread / threads != cta
                 && old.mask() & new.mask() != 0
                 && (wrote || old_wrote)
-                && !(old.strong() && new.strong() && !old.local() && !new.local())
+                && (!old.strong() || !new.strong() || old.local() || new.local())
         };
         let at = word as usize;
         let writes = self.writes.get(at).map(|old| (old, true));

@@ -98,7 +98,7 @@ fn sums_products_and_quotients() {
             (v(c) + (v(a) - v(b)).abs()) as u64
         });
         if int.signed {
-            table.bits(&format!("abs.{name} %d, %a;"), t, [t; 3], &two, |[a, ..]| v(a).abs() as u64);
+            table.bits(&format!("abs.{name} %d, %a;"), t, [t; 3], &two, |[a, ..]| v(a).unsigned_abs() as u64);
             table.bits(&format!("neg.{name} %d, %a;"), t, [t; 3], &two, |[a, ..]| -v(a) as u64);
         }
         if bits < 64 {

@@ -119,7 +119,9 @@ fn permutes_and_choices() {
             v | if selector < 8 { found } else { 0xff * (found >> 7) } << (8 * i)
         })
     });
-    let modes: [(&str, fn(u64, u64) -> u64); 6] = [
+    /// The byte that a mode takes for control value and result byte.
+    type Source = fn(u64, u64) -> u64;
+    let modes: [(&str, Source); 6] = [
         ("f4e", |n, i| n + i),
         ("b4e", |n, i| 8 + n - i),
         ("rc8", |n, _| n),
