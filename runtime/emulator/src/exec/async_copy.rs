@@ -184,10 +184,19 @@ impl Executor<'_> {
 
     /// Reports a source that no longer holds what the copy was issued for.
     fn check_source(&mut self, cta: &Cta, at: At, copy: &PendingCopy) {
-        let changed = (0..u64::from(copy.wanted)).find(|byte| {
-            let now = self.peek(cta, at, Space::Global, copy.src + byte, 1);
-            copy.data.get(*byte as usize).is_some_and(|then| u64::from(*then) != now)
-        });
+        let wanted = u64::from(copy.wanted);
+        let (mut done, mut changed) = (0, None);
+        while done < wanted && changed.is_none() {
+            // The source is aligned to the size of the copy.
+            let step = if wanted - done >= 8 { 8 } else { 1 };
+            let from = done as usize;
+            let mut then = [0; 8];
+            then[..step].copy_from_slice(&copy.data[from..from + step]);
+            if self.peek(cta, at, Space::Global, copy.src + done, step as u8) != u64::from_le_bytes(then) {
+                changed = Some(done);
+            }
+            done += step as u64;
+        }
         if let Some(byte) = changed {
             self.fault(cta, at, FaultKind::AsyncSource, Some(copy.src + byte), || {
                 "the source of the copy was overwritten before the copy was waited for".to_owned()

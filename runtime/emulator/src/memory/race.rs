@@ -160,29 +160,40 @@ fn conflict(
     relation: &impl Fn(&Record) -> Relation,
 ) -> Option<Conflict> {
     let mut exchange = None;
-    let reads = if kind.write { reads.as_slice() } else { &[] };
-    let olds = writes.iter().map(|old| (old, true)).chain(reads.iter().map(|old| (old, false)));
-    for (old, other_writes) in olds {
+    let mut test = |old: &Record, other_writes: bool| {
         if !old.overlaps(new) {
-            continue;
+            return None;
         }
         let both = old.strong() && kind.strong;
         if both && !(old.local() || kind.local) && !(old.volatile() && kind.volatile) {
-            continue;
+            return None;
         }
         let volatile = match relation(old) {
-            Relation::Ordered => continue,
+            Relation::Ordered => return None,
             _ if !both => false,
             // Atomics of CTA scope are none to another CTA.
             Relation::Grid if old.local() || kind.local => false,
             Relation::Warp if old.volatile() && kind.volatile => true,
-            _ => continue,
+            _ => return None,
         };
         let found = Conflict { other: *old, other_writes, volatile };
-        if !volatile {
+        if volatile {
+            exchange.get_or_insert(found);
+            return None;
+        }
+        Some(found)
+    };
+    for old in writes {
+        if let Some(found) = test(old, true) {
             return Some(found);
         }
-        exchange.get_or_insert(found);
+    }
+    if kind.write {
+        for old in reads {
+            if let Some(found) = test(old, false) {
+                return Some(found);
+            }
+        }
     }
     exchange
 }

@@ -24,6 +24,8 @@ pub fn targets(kernel: &Kernel) -> Vec<u32> {
                 | Op::Warp { op: WarpOp::Barrier, .. }
                 | Op::WaitGroup(_)
                 | Op::CommitGroup
+                | Op::BulkCommit
+                | Op::BulkWait(_)
                 | Op::Fence { .. }
         )
     };
