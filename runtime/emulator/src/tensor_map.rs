@@ -5,6 +5,8 @@
 
 /// Bytes of a tensor map.
 pub const BYTES: usize = 128;
+/// The most bytes of a box: more than any shared memory.
+const MOST: u64 = 1 << 18;
 const MAGIC: u32 = 0x4d54_4850;
 
 /// How rows of shared memory are permuted.
@@ -117,7 +119,8 @@ impl TensorMap {
         if !(1..=5).contains(&rank) || !matches!(map.element, 1 | 2 | 4 | 8) {
             return Err(format!("a tensor map of rank {rank} with elements of {} bytes", map.element));
         }
-        if map.extents.iter().any(|extent| *extent == 0 || *extent > 256) {
+        let small = |extent: &u32| (1..=256).contains(extent);
+        if !map.extents.iter().all(small) || map.box_bytes() > MOST {
             return Err(format!("a tensor map with a box of {:?}", map.extents));
         }
         Ok(map)

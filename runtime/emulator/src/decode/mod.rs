@@ -8,12 +8,15 @@
 mod body;
 mod bulk;
 mod call;
+mod declare;
 mod functions;
 pub mod inst;
 mod layout;
 mod matrix;
 mod memory;
+mod moves;
 mod operand;
+mod parts;
 pub(crate) mod select;
 pub mod types;
 mod warp;

@@ -5,7 +5,7 @@
 
 use super::{At, Executor, lanes_of};
 use crate::{
-    decode::inst::{Bulk, NONE, Scope},
+    decode::inst::{Bulk, Scope},
     machine::{BulkCopy, Cta},
     memory::race::Access,
     ptx::ast::Space,
@@ -69,6 +69,13 @@ impl Executor<'_> {
                     });
                     return;
                 }
+                let other_space = if copy.to_shared { copy.source } else { Space::Global };
+                if bytes == 0
+                    || !self.check_range(cta, at, Space::Shared, shared, bytes, copy.to_shared)
+                    || !self.check_range(cta, at, other_space, other, bytes, !copy.to_shared)
+                {
+                    return;
+                }
                 pairs.extend((0..bytes / 8).map(|i| (shared + 8 * i, Some(other + 8 * i), 8)));
                 bytes
             }
@@ -92,6 +99,11 @@ impl Executor<'_> {
                             map.sizes.len()
                         )
                     });
+                    return;
+                }
+                // A swizzle moves pieces within rows of 128 bytes.
+                let room = map.box_bytes().next_multiple_of(if swizzled { 128 } else { 1 });
+                if !self.check_range(cta, at, Space::Shared, shared, room, copy.to_shared) {
                     return;
                 }
                 fill = map.fill;
@@ -125,10 +137,6 @@ impl Executor<'_> {
             };
             pending.mbarrier = Some(place as u32);
         }
-        let end = pairs.iter().map(|(place, _, bytes)| place + u64::from(*bytes)).max().unwrap_or(shared);
-        if end > shared && !self.check_range(cta, at, Space::Shared, shared, end - shared, copy.to_shared) {
-            return;
-        }
         for (place, elsewhere, bytes) in pairs {
             let source = if copy.to_shared { elsewhere } else { Some(place) };
             let space = if copy.to_shared { copy.source } else { Space::Shared };
@@ -152,9 +160,6 @@ impl Executor<'_> {
                 return;
             }
             pending.pieces.push((target, source.map(|source| (space, source)), data, undefined, bytes));
-        }
-        if copy.bytes == NONE && copy.tensor.is_none() {
-            return;
         }
         cta.bulk.push(pending);
     }

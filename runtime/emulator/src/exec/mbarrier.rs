@@ -59,7 +59,7 @@ impl Executor<'_> {
                 continue;
             }
             let Some(place) = self.object(cta, at, op) else { continue };
-            let count = operand(cta, op.count, 1);
+            let count = operand(cta, op.count, 1) & 0xffff_ffff;
             let tx = operand(cta, op.tx, 0);
             match op.action {
                 MbarrierAction::Init => {
@@ -97,7 +97,8 @@ impl Executor<'_> {
                 }
                 MbarrierAction::Wait { parity } => {
                     self.land_copies_of(cta, place);
-                    let done = self.phase_done(cta, at, place, parity, count);
+                    let state = operand(cta, op.count, 0);
+                    let done = self.phase_done(cta, at, place, parity, state);
                     cta.warps[w].set(op.dst, lane, done.into());
                 }
                 _ => {}

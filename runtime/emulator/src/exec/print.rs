@@ -69,9 +69,9 @@ impl Executor<'_> {
             let long = spec.contains(['l', 'L', 'q', 'j', 'z', 't']);
             let mut take = |this: &mut Self, wide: bool| {
                 let size = if wide { 8 } else { 4 };
-                next = next.next_multiple_of(size);
+                next = next.checked_next_multiple_of(size).unwrap_or(0);
                 let bits = this.peek(cta, at, Space::Generic, next, size as u8);
-                next += size;
+                next = next.wrapping_add(size);
                 count += 1;
                 bits
             };
