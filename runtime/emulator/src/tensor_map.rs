@@ -157,6 +157,56 @@ impl TensorMap {
     }
 }
 
+/// A field of a map, as `tensormap.replace` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Field {
+    Address,
+    Rank,
+    BoxDim(u8),
+    GlobalDim(u8),
+    GlobalStride(u8),
+    ElementStride(u8),
+    ElementType,
+    Interleave,
+    Swizzle,
+    Fill,
+}
+
+impl Field {
+    /// Where a new value goes: the first byte, how many, and what they hold; `None`
+    /// for values that are not modelled.
+    pub fn encode(self, value: u64) -> Option<(u64, u8, u64)> {
+        Some(match self {
+            Field::Address => (8, 8, value),
+            Field::Rank => (4, 1, (value & 0xff) + 1),
+            Field::BoxDim(dim) => (96 + 4 * u64::from(dim), 4, value),
+            Field::GlobalDim(dim) => (24 + 8 * u64::from(dim), 8, value & 0xffff_ffff),
+            Field::GlobalStride(dim) => (64 + 8 * u64::from(dim), 8, value),
+            Field::ElementStride(_) if value & 0xffff_ffff == 1 => (7, 1, 0),
+            Field::ElementType => {
+                let bytes = match value {
+                    0 => 1,
+                    1 | 6 | 0xa => 2,
+                    2 | 3 | 7 | 8 | 0xb | 0xc => 4,
+                    4 | 5 | 9 => 8,
+                    _ => return None,
+                };
+                (5, 1, bytes)
+            }
+            Field::Interleave if value == 0 => (7, 1, 0),
+            Field::Swizzle if value <= 3 => (6, 1, value),
+            Field::Fill if value <= 1 => (16, 8, if value == 1 { u64::MAX } else { 0 }),
+            _ => return None,
+        })
+    }
+}
+
+/// The first four bytes of a map.
+pub fn magic() -> u64 {
+    MAGIC.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

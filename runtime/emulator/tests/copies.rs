@@ -245,11 +245,20 @@ fn boxes_of_a_tensor() {
                     want[32 * row + 4 * piece + column % 4] = value(c0 + column as i64, c1 + row as i64);
                 }
             }
-            let map = TensorMap { swizzle, ..map.clone() };
-            let text = load_box(c0 as i32, c1 as i32, 1024);
-            let (m, values, outcome) = run(&text, 128, &map, &strict());
-            m.clean("k", &outcome);
-            assert_eq!(values[..256], want, "{swizzle:?} {c0} {c1}");
+            // The same bytes as elements of 4, 2 and 1.
+            for part in [1, 2, 4u32] {
+                let map = TensorMap {
+                    swizzle,
+                    element: (4 / part) as u8,
+                    sizes: vec![28 * u64::from(part), 30],
+                    extents: vec![32 * part, 8],
+                    ..map.clone()
+                };
+                let text = load_box(c0 as i32 * part as i32, c1 as i32, 1024);
+                let (m, values, outcome) = run(&text, 128, &map, &strict());
+                m.clean("k", &outcome);
+                assert_eq!(values[..256], want, "{swizzle:?} {c0} {c1} {part}");
+            }
         }
     }
     let narrow = TensorMap { extents: vec![16, 8], swizzle: Swizzle::Bytes64, ..map.clone() };
@@ -289,4 +298,45 @@ fn boxes_into_a_tensor() {
     }
     let (_, _, outcome) = run(&text, 64, &TensorMap { element: 3, ..map }, &strict());
     assert_eq!(kinds(&outcome), [FaultKind::OutOfBounds]);
+}
+
+#[test]
+fn a_map_made_by_the_kernel() {
+    let replace = |field: &str, ty: &str, rest: &str| {
+        format!("tensormap.replace.tile.{field}.shared::cta.b1024.{ty} [tile+2048], {rest};\n")
+    };
+    let mut made = String::new();
+    for (field, ty, rest) in [
+        ("global_address", "b64", "%rd0"),
+        ("rank", "b32", "1"),
+        ("box_dim", "b32", "0, 16"),
+        ("box_dim", "b32", "1, 4"),
+        ("global_dim", "b32", "0, 28"),
+        ("global_dim", "b32", "1, 30"),
+        ("global_stride", "b64", "0, 128"),
+        ("element_stride", "b32", "0, 1"),
+        ("element_stride", "b32", "1, 1"),
+        ("elemtype", "b32", "2"),
+        ("interleave_layout", "b32", "0"),
+        ("swizzle_mode", "b32", "0"),
+        ("fill_mode", "b32", "0"),
+    ] {
+        made += &replace(field, ty, rest);
+    }
+    let text = kernel(
+        1,
+        &format!(
+            "@%p0 bra COPIED;\n{made}\
+             tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd1+1024], [tile+2048], 128;\n\
+             fence.proxy.tensormap::generic.acquire.gpu [%rd1+1024], 128;\nadd.u64 %rd5, %rd1, 1024;\n\
+             mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], 256;\n\
+             cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [tile], [%rd5, {{20, 2}}], [full];\n\
+             COPIED:\n{WAIT}{SHOW}"
+        ),
+    );
+    let want: Vec<u32> =
+        (0..64).map(|i| if i % 16 < 8 { 1000 + 32 * (2 + i / 16) + 20 + i % 16 } else { 0 }).collect();
+    clean(&text, 64, &TensorMap::default(), &want);
+    let odd = text.replace("[tile+2048], 2;", "[tile+2048], 13;");
+    caught(&odd, 64, &[FaultKind::OutOfBounds]);
 }

@@ -3,7 +3,7 @@
 
 use super::{
     body::{Decoder, Symbol},
-    inst::{Address, AtomicOp, Bulk, Class, Mbarrier, MbarrierAction, NONE, Op},
+    inst::{Address, AtomicOp, Bulk, Class, MapReplace, Mbarrier, MbarrierAction, NONE, Op},
     memory::cache_hint,
     select::SPACES,
     types::{Modifiers, Ty},
@@ -15,6 +15,7 @@ use crate::{
         PtxError,
         ast::{Instruction, Operand, Space},
     },
+    tensor_map::Field,
 };
 
 const NOWHERE: Address = Address { base: NONE, offset: 0 };
@@ -135,6 +136,68 @@ impl<'m, 's> Decoder<'m, 's> {
         let d = self.destination(self.operand(instruction, 0)?)?.slot;
         let a = if map { self.source(self.operand(instruction, 1)?, ty)? } else { self.constant(0)? };
         self.copy_register(d, a, ty);
+        Ok(())
+    }
+
+    /// `tensormap.replace` and `tensormap.cp_fenceproxy`.
+    pub(super) fn tensor_map(
+        &mut self,
+        instruction: &Instruction<'s>,
+        mods: &mut Modifiers<'s>,
+    ) -> Result<(), PtxError> {
+        self.needs(90, instruction)?;
+        if mods.take("cp_fenceproxy") {
+            let known = [
+                mods.take("global"),
+                mods.take("shared::cta"),
+                mods.take("tensormap::generic"),
+                mods.take("release"),
+                mods.take("sync"),
+                mods.take("aligned"),
+            ];
+            mods.drop_if(|word| matches!(word, "cta" | "cluster" | "gpu" | "sys"));
+            if known.contains(&false) {
+                return self.unknown(instruction);
+            }
+            self.done(instruction, mods, 3)?;
+            let (to, _) = self.plain_address(self.operand(instruction, 0)?, Space::Global)?;
+            let (from, _) = self.plain_address(self.operand(instruction, 1)?, Space::Shared)?;
+            if self.operand(instruction, 2)? != &Operand::Int(128) {
+                return self.fail("a tensor map has 128 bytes");
+            }
+            self.emit(Op::MapCopy { to, from }, Class::Async, 0, Shadow::Spread);
+            return Ok(());
+        }
+        if !mods.take("replace") || !mods.take("tile") || !mods.take("b1024") {
+            return self.unknown(instruction);
+        }
+        let indexed = instruction.operands.len() == 3;
+        let index = match instruction.operands.get(1) {
+            Some(Operand::Int(index @ 0..=4)) if indexed => *index as u8,
+            _ if indexed => return self.fail("the dimension is a constant of 0 to 4"),
+            _ => 0,
+        };
+        let field = match () {
+            () if mods.take("global_address") => Field::Address,
+            () if mods.take("rank") => Field::Rank,
+            () if mods.take("elemtype") => Field::ElementType,
+            () if mods.take("interleave_layout") => Field::Interleave,
+            () if mods.take("swizzle_mode") => Field::Swizzle,
+            () if mods.take("fill_mode") => Field::Fill,
+            () if !indexed => return self.unknown(instruction),
+            () if mods.take("box_dim") => Field::BoxDim(index),
+            () if mods.take("global_dim") => Field::GlobalDim(index),
+            () if mods.take("global_stride") => Field::GlobalStride(index.min(3)),
+            () if mods.take("element_stride") => Field::ElementStride(index),
+            () => return self.unknown(instruction),
+        };
+        let space = shared_space(mods);
+        let Some(ty @ (Ty::B32 | Ty::B64)) = mods.ty() else { return self.unknown(instruction) };
+        self.done(instruction, mods, if indexed { 3 } else { 2 })?;
+        let (address, space) = self.plain_address(self.operand(instruction, 0)?, space)?;
+        let value = self.source(self.operand(instruction, if indexed { 2 } else { 1 })?, ty)?;
+        let replace = MapReplace { field, space, address, value };
+        self.emit(Op::MapReplace(Box::new(replace)), Class::Async, 0, Shadow::Spread);
         Ok(())
     }
 

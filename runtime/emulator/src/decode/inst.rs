@@ -291,6 +291,11 @@ pub enum Op {
     AsyncCopy(Box<AsyncCopy>),
     Mbarrier(Box<Mbarrier>),
     Bulk(Box<Bulk>),
+    MapReplace(Box<MapReplace>),
+    MapCopy {
+        to: Address,
+        from: Address,
+    },
     BulkCommit,
     /// Waits until at most this many committed groups of bulk copies are pending.
     BulkWait(u32),

@@ -139,6 +139,16 @@ pub struct Mbarrier {
     pub tx: Slot,
 }
 
+/// `tensormap.replace`.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct MapReplace {
+    pub field: crate::tensor_map::Field,
+    pub space: Space,
+    pub address: Address,
+    pub value: Slot,
+}
+
 /// `cp.async.bulk` and `cp.reduce.async.bulk`.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]

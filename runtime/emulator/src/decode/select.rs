@@ -85,6 +85,7 @@ impl<'m, 's> Decoder<'m, 's> {
         match instruction.base {
             "ld" | "ldu" | "st" | "atom" | "red" | "cp" | "prefetch" | "prefetchu" | "membar" | "fence"
             | "discard" | "applypriority" | "createpolicy" => self.memory(instruction, &mut mods),
+            "tensormap" => self.tensor_map(instruction, &mut mods),
             "mbarrier" => self.mbarrier(instruction, &mut mods),
             "barrier" if mods.take("cluster") => self.cluster_barrier(instruction, &mut mods),
             "mapa" | "getctarank" => self.cluster_address(instruction, &mut mods),
@@ -233,7 +234,8 @@ impl<'m, 's> Decoder<'m, 's> {
             return Ok(());
         }
         let to = mods.take("to");
-        let Some(space) = mods.choose(&SPACES) else { return self.unknown(instruction) };
+        let cluster = mods.take("shared::cluster").then_some(Space::Shared);
+        let Some(space) = cluster.or_else(|| mods.choose(&SPACES)) else { return self.unknown(instruction) };
         let Some(ty @ (Ty::U32 | Ty::U64)) = mods.ty() else {
             return self.unknown(instruction);
         };

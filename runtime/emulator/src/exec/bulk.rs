@@ -5,7 +5,7 @@
 
 use super::{At, Executor, lanes_of};
 use crate::{
-    decode::inst::{Bulk, Scope},
+    decode::inst::{Address, Bulk, MapReplace, Scope},
     machine::{BulkCopy, Cta},
     memory::race::Access,
     ptx::ast::Space,
@@ -50,6 +50,66 @@ impl Executor<'_> {
                 self.fault(cta, at, FaultKind::OutOfBounds, Some(address), || why);
                 None
             }
+        }
+    }
+
+    /// `tensormap.replace`: a field of a map in memory.
+    pub(super) fn map_replace(
+        &mut self,
+        cta: &mut Cta,
+        w: usize,
+        active: u32,
+        pc: u32,
+        replace: &MapReplace,
+    ) {
+        for slot in [replace.address.base, replace.value] {
+            self.check_defined(cta, w, slot, active, pc, FaultKind::UninitializedAddress, "an operand");
+        }
+        for lane in lanes_of(active) {
+            let at = At { warp: w, lane, pc };
+            let warp = &cta.warps[w];
+            let address = warp.get(replace.address.base, lane).wrapping_add_signed(replace.address.offset);
+            let value = warp.get(replace.value, lane);
+            let bytes = tensor_map::BYTES as u64;
+            let Some((space, place)) = self.resolve(cta, at, replace.space, address, 64, bytes, true) else {
+                continue;
+            };
+            let Some((offset, size, bits)) = replace.field.encode(value) else {
+                let field = replace.field;
+                self.fault(cta, at, FaultKind::OutOfBounds, Some(address), || {
+                    format!("a tensor map whose {field:?} is {value}, which is not modelled")
+                });
+                continue;
+            };
+            self.write(cta, at, space, place, 4, tensor_map::magic(), 0, Access::WRITE);
+            self.write(cta, at, space, place + offset, size, bits, 0, Access::WRITE);
+        }
+    }
+
+    /// `tensormap.cp_fenceproxy`: the warp copies a map from shared to global memory.
+    pub(super) fn map_copy(
+        &mut self,
+        cta: &mut Cta,
+        w: usize,
+        active: u32,
+        pc: u32,
+        to: Address,
+        from: Address,
+    ) {
+        let at = At { warp: w, lane: active.trailing_zeros() as usize, pc };
+        for slot in [to.base, from.base] {
+            self.check_defined(cta, w, slot, active, pc, FaultKind::UninitializedAddress, "the address");
+        }
+        let place = |cta: &Cta, address: Address| {
+            cta.warps[w].get(address.base, at.lane).wrapping_add_signed(address.offset)
+        };
+        let (to, from, bytes) = (place(cta, to), place(cta, from), tensor_map::BYTES as u64);
+        let source = self.resolve(cta, at, Space::Shared, from, 64, bytes, false);
+        let target = self.resolve(cta, at, Space::Global, to, 64, bytes, true);
+        let (Some((_, from)), Some((_, to))) = (source, target) else { return };
+        for word in 0..bytes / 8 {
+            let (value, undefined) = self.read(cta, at, Space::Shared, from + 8 * word, 8, Access::READ);
+            self.write(cta, at, Space::Global, to + 8 * word, 8, value, undefined, Access::WRITE);
         }
     }
 
@@ -155,11 +215,16 @@ impl Executor<'_> {
             if copy.to_shared {
                 self.race(cta, at, Space::Shared, target, bytes, Access::WRITE);
                 self.check_flight(cta, at, target, bytes.into(), true);
-                self.fly(cta, target, bytes.into(), Some((1 + at.thread(), at.pc)));
             } else if !self.check_range(cta, at, Space::Global, target, bytes.into(), true) {
                 return;
             }
             pending.pieces.push((target, source.map(|source| (space, source)), data, undefined, bytes));
+        }
+        // Marked when all of it has been checked: elements may share a word.
+        if copy.to_shared {
+            for (target, _, _, _, bytes) in &pending.pieces {
+                self.fly(cta, *target, (*bytes).into(), Some((1 + at.thread(), at.pc)));
+            }
         }
         cta.bulk.push(pending);
     }

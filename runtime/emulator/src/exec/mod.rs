@@ -495,6 +495,8 @@ impl<'a> Executor<'a> {
             Op::AsyncCopy(copy) => self.async_copy(cta, w, active, pc, copy),
             Op::Mbarrier(op) => self.mbarrier(cta, w, active, pc, op),
             Op::Bulk(copy) => self.bulk(cta, w, active, pc, copy),
+            Op::MapReplace(replace) => self.map_replace(cta, w, active, pc, replace),
+            Op::MapCopy { to, from } => self.map_copy(cta, w, active, pc, *to, *from),
             Op::BulkCommit => self.bulk_commit(cta, w, active),
             Op::BulkWait(pending) => self.bulk_wait(cta, w, active, *pending),
             Op::CommitGroup => self.commit_group(cta, w, active),

@@ -371,3 +371,26 @@ fn scales() {
     });
     table.finish(9);
 }
+
+#[test]
+fn packed_integers() {
+    let mut table = Table::default();
+    let values =
+        [0u64, 1, 2, 7, 8, 15, 16, 127, 128, 255, 40000, 0x7fff_ffff, 0x8000_0000, 0xffff_fff8, 0xffff_ffff];
+    let rows: Vec<[u64; 3]> = super::triples(&values);
+    let s32 = Int { bits: 32, signed: true };
+    for bits in [2u32, 4, 8, 16] {
+        for signed in [false, true] {
+            let part = Int { bits, signed };
+            let mask = (1u64 << bits) - 1;
+            let cut = move |code: u64| part.clamp(s32.value(code)) as u64 & mask;
+            let (ty, c) = if bits == 16 { ("", "") } else { (".b32", ", %c") };
+            let body = format!("cvt.pack.sat.{}.s32{ty} %d, %a, %b{c};", part.name());
+            table.bits(&body, T::W, [T::W; 3], &rows, |[a, b, c]| {
+                let above = if bits == 16 { 0 } else { c << (2 * bits) };
+                above | cut(a) << bits | cut(b)
+            });
+        }
+    }
+    table.finish(8);
+}

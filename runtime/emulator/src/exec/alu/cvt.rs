@@ -136,6 +136,30 @@ pub(super) fn select_pack(mods: &mut Modifiers<'_>) -> Option<Alu> {
         return None;
     }
     let word = [Ty::S32, Ty::S32, Ty::B32, Ty::B32];
+    // Parts of four and two bits: what was in c moves up by both.
+    let small = mods.choose(&[("s4", (4, true)), ("u4", (4, false)), ("s2", (2, true)), ("u2", (2, false))]);
+    if let Some(part) = small {
+        if mods.all_types() != [Ty::S32, Ty::B32] {
+            return None;
+        }
+        let function = match part {
+            (4, true) => {
+                lanes3!(|a, b, c| (c << 8 | (saturated::<-8, 7>(a) & 15) << 4 | saturated::<-8, 7>(b) & 15)
+                    & 0xffff_ffff)
+            }
+            (4, false) => {
+                lanes3!(|a, b, c| (c << 8 | saturated::<0, 15>(a) << 4 | saturated::<0, 15>(b)) & 0xffff_ffff)
+            }
+            (_, true) => {
+                lanes3!(|a, b, c| (c << 4 | (saturated::<-2, 1>(a) & 3) << 2 | saturated::<-2, 1>(b) & 3)
+                    & 0xffff_ffff)
+            }
+            (_, false) => {
+                lanes3!(|a, b, c| (c << 4 | saturated::<0, 3>(a) << 2 | saturated::<0, 3>(b)) & 0xffff_ffff)
+            }
+        };
+        return Some(Alu::new(Function::Three(function), Ty::B32, word));
+    }
     let function = match mods.all_types().as_slice() {
         [Ty::S16, Ty::S32] => Function::Two(lanes2!(|a, b| {
             (saturated::<-32768, 32767>(a) << 16 | saturated::<-32768, 32767>(b) & 0xffff) & 0xffff_ffff
