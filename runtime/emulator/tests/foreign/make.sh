@@ -17,3 +17,4 @@ compile kernels 75
 compile kernels80 80
 compile functions 80
 TRITON_CACHE_DIR=$(mktemp -d) "$venv/bin/python" matmul.py "$here"
+TRITON_CACHE_DIR=$(mktemp -d) "$venv/bin/python" triton/kernels.py "$here/triton"
