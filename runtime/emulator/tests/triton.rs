@@ -236,7 +236,7 @@ fn half(bytes: &[u8]) -> f32 {
     if code & 0x7fff == 0 {
         return 0.0;
     }
-    f32::from_bits((code & 0x8000) << 16 | ((code & 0x7fff) << 13) + (112 << 23))
+    f32::from_bits(((code & 0x8000) << 16) | (((code & 0x7fff) << 13) + (112 << 23)))
 }
 
 fn product(a: &[f32], b: &[f32], [m, n, k]: [usize; 3]) -> Vec<f64> {
