@@ -235,6 +235,13 @@ fn a_run_can_be_interrupted() {
     let options = Options { deadline: Some(std::time::Instant::now()), ..strict() };
     let (_, _, outcome) = run(1, 32, "LOOP:\nbra LOOP;", &options);
     assert_eq!((kinds(&outcome).as_slice(), outcome.ended), (&[FaultKind::Interrupted][..], true));
+    // By a signal, which sets a flag; what was found stays.
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let options = Options { stop: Some(stop), ..strict() };
+    let (m, _, outcome) = run(1, 32, "LOOP:\nbra LOOP;", &options);
+    assert_eq!(kinds(&outcome), [FaultKind::Interrupted]);
+    let text = m.render("k", &outcome);
+    assert!(text.contains("ended by a signal") && text.contains("in the loop:"), "{text}");
 }
 
 const MODULE: &str = ".version 8.0\n.target sm_80\n.address_size 64\n\

@@ -31,14 +31,13 @@ pub fn run(exec: &mut Executor<'_>, cta: &mut Cta, quantum: u64) -> Progress {
         if steps.is_multiple_of(256)
             && let Some(how) = exec.options.interrupted()
         {
-            stopped(exec, cta, FaultKind::Interrupted, &format!("ended {how}"));
+            interrupt(exec, cta, how);
             return Progress::Finished;
         }
         steps = steps.wrapping_add(1);
         let before = cta.executed;
         exec.idle = true;
-        let ran = if exec.options.adversarial() { hostile(exec, cta) } else { converged(exec, cta) };
-        if !ran {
+        if !step(exec, cta) {
             // Copies land whether a thread runs or not.
             if exec.land_any(cta) {
                 continue;
@@ -56,6 +55,32 @@ pub fn run(exec: &mut Executor<'_>, cta: &mut Cta, quantum: u64) -> Progress {
     if cta.finished() { Progress::Finished } else { Progress::Running }
 }
 
+/// Runs some group; false when none can run.
+fn step(exec: &mut Executor<'_>, cta: &mut Cta) -> bool {
+    if exec.options.adversarial() { hostile(exec, cta) } else { converged(exec, cta) }
+}
+
+/// How often each instruction has run.
+fn counts(exec: &Executor<'_>) -> Vec<u64> {
+    exec.counters.by_pc.iter().map(|counts| counts.warp_instructions).collect()
+}
+
+/// Ends a CTA from outside. A few steps more show what it was at.
+fn interrupt(exec: &mut Executor<'_>, cta: &mut Cta, how: &str) {
+    /// Steps of at most some thousand instructions.
+    const STEPS: usize = 16;
+    exec.mark = Some(counts(exec));
+    for _ in 0..STEPS {
+        if cta.finished() || !step(exec, cta) {
+            break;
+        }
+    }
+    exec.ended = true;
+    if !cta.finished() {
+        stopped(exec, cta, FaultKind::Interrupted, &format!("ended {how}"));
+    }
+}
+
 /// Ends a CTA that reached a limit, after `ran` more instructions.
 fn limited(exec: &mut Executor<'_>, cta: &mut Cta, ran: u64) -> bool {
     exec.idle_for = if exec.idle { exec.idle_for + ran } else { 0 };
@@ -65,7 +90,7 @@ fn limited(exec: &mut Executor<'_>, cta: &mut Cta, ran: u64) -> bool {
     if !near {
         exec.mark = None;
     } else if exec.mark.is_none() {
-        exec.mark = Some(exec.counters.by_pc.iter().map(|counts| counts.warp_instructions).collect());
+        exec.mark = Some(counts(exec));
     }
     if exec.idle_for > idle {
         let text = format!(
