@@ -207,6 +207,26 @@ fn bulk_copies_to_global_memory() {
     caught(&kernel(1, &body("").replace("128;", "120;")), 64, &[FaultKind::Misaligned]);
 }
 
+#[test]
+fn groups_of_bulk_copies_are_waited_for_in_order() {
+    // Two stages: the first is written again when all but one group have been read.
+    let body = |pending: u32| {
+        format!(
+            "@%p0 bra D;\nst.shared.u32 [tile], 1;\ncp.async.bulk.global.shared::cta.bulk_group [%rd1], [tile], 16;\n\
+             cp.async.bulk.commit_group;\nst.shared.u32 [tile+16], 2;\n\
+             cp.async.bulk.global.shared::cta.bulk_group [%rd1+16], [tile+16], 16;\ncp.async.bulk.commit_group;\n\
+             cp.async.bulk.wait_group.read {pending};\nst.shared.u32 [tile], 3;\n\
+             cp.async.bulk.global.shared::cta.bulk_group [%rd1+32], [tile], 16;\ncp.async.bulk.commit_group;\n\
+             cp.async.bulk.wait_group.read 0;\nD:"
+        )
+    };
+    let defined = |text: String| text.replace("READY:\n", "READY:\nst.shared.u32 [%s], 0;\n");
+    let (m, values, outcome) = run(&defined(kernel(1, &body(1))), 64, &TensorMap::default(), &strict());
+    m.clean("k", &outcome);
+    assert_eq!((values[0], values[4], values[8]), (1, 2, 3));
+    caught(&defined(kernel(1, &body(2))), 64, &[FaultKind::AsyncSource]);
+}
+
 /// Loads a box at (`c0`, `c1`) and shows the first 256 words of the tile.
 fn load_box(c0: i32, c1: i32, bytes: u32) -> String {
     kernel(

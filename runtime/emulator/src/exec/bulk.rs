@@ -182,7 +182,7 @@ impl Executor<'_> {
             mbarrier: None,
             total: total as i64,
             reduce: copy.reduce,
-            committed: false,
+            group: 0,
         };
         if copy.to_shared {
             let address = value(cta, copy.mbarrier.base).wrapping_add_signed(copy.mbarrier.offset);
@@ -271,21 +271,19 @@ impl Executor<'_> {
             let thread = w as u32 * 32 + lane as u32;
             let group = cta.bulk_groups.entry(thread).or_default();
             *group += 1;
-            for copy in cta.bulk.iter_mut().filter(|copy| copy.thread == thread && !copy.to_shared) {
-                copy.committed = true;
+            let open = |copy: &&mut BulkCopy| copy.thread == thread && !copy.to_shared && copy.group == 0;
+            for copy in cta.bulk.iter_mut().filter(open) {
+                copy.group = *group;
             }
         }
     }
 
-    /// `cp.async.bulk.wait_group`: all committed copies land, which is what waiting for
-    /// fewer allows too.
+    /// `cp.async.bulk.wait_group`: all but the newest `pending` groups land.
     pub(super) fn bulk_wait(&mut self, cta: &mut Cta, w: usize, active: u32, pending: u32) {
-        if pending > 0 {
-            return;
-        }
         for lane in lanes_of(active) {
             let thread = w as u32 * 32 + lane as u32;
-            self.land_stores(cta, |copy| copy.thread == thread && copy.committed);
+            let last = cta.bulk_groups.get(&thread).copied().unwrap_or(0).saturating_sub(pending);
+            self.land_stores(cta, |copy| copy.thread == thread && (1..=last).contains(&copy.group));
         }
     }
 

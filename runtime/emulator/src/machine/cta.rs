@@ -114,8 +114,8 @@ pub struct BulkCopy {
     pub total: i64,
     /// A reduction in place of a store.
     pub reduce: Option<(AtomicOp, Ty)>,
-    /// Whether it is in a group.
-    pub committed: bool,
+    /// The number of its group among those of its thread; 0 is none yet.
+    pub group: u32,
 }
 
 /// A running CTA.
