@@ -65,6 +65,12 @@ fn constant_expressions() {
 }
 
 #[test]
+fn the_mask_of_active_lanes() {
+    let body = "mov.u32 %r1, %tid.x;\nsetp.lt.u32 %p1, %r1, 5;\n@!%p1 bra D;\nactivemask.b32 %r2;\nst.global.u32 [%rd0], %r2;\nD:";
+    assert_eq!(words("sm_80", 32, body)[0], 31);
+}
+
+#[test]
 fn vector_registers() {
     let body = "ld.global.v4.f32 %v, [%rd1];\nadd.rn.f32 %v.y, %v.x, %v.w;\nst.global.v4.f32 [%rd0], %v;\n\
                 ld.global.v2.u32 %w, [%rd1+8];\nst.global.v2.u32 [%rd0+16], %w;";

@@ -31,6 +31,9 @@ impl<'m, 's> Decoder<'m, 's> {
             }
             "bar" | "barrier" => self.barrier(instruction, mods),
             "activemask" => {
+                if mods.ty() != Some(Ty::B32) {
+                    return self.unknown(instruction);
+                }
                 self.done(instruction, mods, 1)?;
                 let d = self.destination(self.operand(instruction, 0)?)?.slot;
                 self.emit(Op::ActiveMask { d }, Class::Warp, 4, Shadow::Spread);
