@@ -84,7 +84,8 @@ pub struct Argument {
     pub kind: ArgKind,
 }
 
-/// What an argument is. On every backend each takes one 8-byte slot.
+/// What an argument is. On the host each takes one slot of 8 bytes; a GPU kernel has a parameter
+/// of its own size for each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ArgKind {
@@ -97,7 +98,7 @@ pub enum ArgKind {
         /// What the kernel does with it.
         access: Access,
     },
-    /// A scalar passed by value, in the low bytes of its slot.
+    /// A scalar passed by value; on the host in the low bytes of its slot.
     Scalar {
         /// Its type.
         dtype: DType,

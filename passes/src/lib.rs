@@ -1,7 +1,8 @@
 //! The Phobos compiler passes: one pass, one file (or folder), named after its flag.
 //!
 //! The host pipeline is [`HOST_PIPELINE`]: specialise, fuse, mask, lower. No pass of MLIR that
-//! folds runs on tiles (phobos-simplify says why). Passes do no I/O; what they report goes through MLIR diagnostics at the `.ph` location.
+//! folds runs on tiles (phobos-simplify says why). Passes do no I/O; what they report goes
+//! through MLIR diagnostics at the `.ph` location.
 #![forbid(unsafe_code)]
 
 mod fuse;

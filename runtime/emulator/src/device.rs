@@ -16,8 +16,10 @@ use phobos_device::{
 };
 
 use crate::{
-    Emulator, EmulatorError, Options, Params, Program, counters::Counters, memory::global::MemoryError,
-    report::Faults,
+    Emulator, EmulatorError, Options, Params, Program,
+    counters::Counters,
+    memory::global::MemoryError,
+    report::{Faults, Severity},
 };
 
 /// Emulated device memory that may be allocated, in bytes. The host's memory is
@@ -208,6 +210,9 @@ impl Device for EmulatorDevice {
         Kernel::new(&self.token, metadata, || {
             let file = format!("{}.ptx", metadata.kernel);
             let program = self.lock().emulator.load(&file, text).map_err(|error| bad(error.to_string()))?;
+            if let Some((_, error)) = program.refused.iter().find(|(name, _)| *name == metadata.kernel) {
+                return Err(bad(error.to_string()));
+            }
             let kernel = program
                 .kernel(&metadata.kernel)
                 .ok_or_else(|| bad(format!("its PTX has no entry `{}`", metadata.kernel)))?;
@@ -277,7 +282,7 @@ impl Device for EmulatorDevice {
             .map_err(|error: EmulatorError| fault(error.to_string()))?;
         state.last = Some((metadata.kernel.clone(), outcome.counters));
         drop(state);
-        if outcome.faults.list.is_empty() { Ok(()) } else { Err(fault(describe(&outcome.faults, entry))) }
+        if !outcome.faults.any_fault() { Ok(()) } else { Err(fault(describe(&outcome.faults, entry))) }
     }
 
     fn synchronize(&self) -> Result<(), DeviceError> {
@@ -293,12 +298,14 @@ impl Device for EmulatorDevice {
 }
 
 fn describe(faults: &Faults, kernel: &crate::Kernel) -> String {
-    let mut text = format!("{} faults\n", faults.list.len());
-    for fault in faults.list.iter().take(FAULTS_SHOWN) {
+    let faults: Vec<_> =
+        faults.list.iter().filter(|fault| fault.kind.severity() == Severity::Fault).collect();
+    let mut text = format!("{} faults\n", faults.len());
+    for fault in faults.iter().take(FAULTS_SHOWN) {
         text.push_str(&fault.render(kernel));
     }
-    if faults.list.len() > FAULTS_SHOWN {
-        let _ = writeln!(text, "and {} more", faults.list.len() - FAULTS_SHOWN);
+    if faults.len() > FAULTS_SHOWN {
+        let _ = writeln!(text, "and {} more", faults.len() - FAULTS_SHOWN);
     }
     text.trim_end().to_owned()
 }

@@ -1,7 +1,7 @@
 //! The emulated device.
 
 use crate::{
-    decode::{Kernel, Program},
+    decode::{Kernel, Program, inst::Special},
     launch::{self, LaunchError, Options, Outcome},
     memory::global::{GlobalMemory, MemoryError},
     ptx::PtxError,
@@ -69,12 +69,40 @@ impl Emulator {
         options: &Options,
     ) -> Result<Outcome, EmulatorError> {
         let Some(kernel) = program.kernel(kernel) else {
+            if let Some((_, error)) = program.refused.iter().find(|(name, _)| name == kernel) {
+                return Err(error.clone().into());
+            }
             let known: Vec<&str> = program.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
             return Err(EmulatorError::NoKernel { name: kernel.to_owned(), known: known.join(", ") });
         };
+        self.launch_kernel(program, kernel, grid, block, dynamic_shared, params, options)
+    }
+
+    /// Runs a kernel of the module, or a changed copy of one.
+    #[allow(clippy::too_many_arguments)]
+    pub fn launch_kernel(
+        &mut self,
+        program: &Program,
+        kernel: &Kernel,
+        grid: [u32; 3],
+        block: [u32; 3],
+        dynamic_shared: u32,
+        params: &[u8],
+        options: &Options,
+    ) -> Result<Outcome, EmulatorError> {
         let chip = if self.chip == 0 { kernel.target } else { self.chip };
-        let geometry = launch::check(kernel, chip, grid, block, dynamic_shared, params)?;
-        Ok(sched::launch(&mut self.memory, program, kernel, &geometry, params, options))
+        let mut geometry = launch::check(kernel, chip, grid, block, dynamic_shared, params)?;
+        let asks = |special: &Special| matches!(special, Special::Environment(1 | 2));
+        if kernel.specials.iter().any(|(_, special)| asks(special)) {
+            // The size of the workspace and the barrier of cooperative groups.
+            geometry.workspace = self.memory.allocate(8, true, "the grid's workspace")?;
+            self.memory.write(geometry.workspace, 0, &[8, 0, 0, 0])?;
+        }
+        let outcome = sched::launch(&mut self.memory, program, kernel, &geometry, params, options);
+        if geometry.workspace != 0 {
+            self.memory.free(geometry.workspace)?;
+        }
+        Ok(outcome)
     }
 }
 
@@ -98,6 +126,19 @@ impl<'k> Params<'k> {
             let (start, n) = (param.offset as usize, (param.bytes as usize).min(8));
             if let Some(target) = self.bytes.get_mut(start..start + n) {
                 target.copy_from_slice(&value.to_le_bytes()[..n]);
+            }
+        }
+        self.next += 1;
+        self
+    }
+
+    /// Sets the next parameter, of any size, from bytes; what it does not take is
+    /// dropped.
+    pub fn push_bytes(mut self, bytes: &[u8]) -> Params<'k> {
+        if let Some(param) = self.kernel.params.get(self.next) {
+            let (start, n) = (param.offset as usize, (param.bytes as usize).min(bytes.len()));
+            if let Some(target) = self.bytes.get_mut(start..start + n) {
+                target.copy_from_slice(&bytes[..n]);
             }
         }
         self.next += 1;

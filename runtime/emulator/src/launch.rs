@@ -1,6 +1,21 @@
 //! A launch: its geometry, how it is run, what comes out.
 
-use crate::{counters::Counters, decode::Kernel, memory::global::MemoryError, report::Faults};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+
+use phobos_artifact::GpuFacts;
+
+use crate::{
+    counters::Counters,
+    decode::Kernel,
+    memory::global::MemoryError,
+    report::{Faults, ThreadPlace},
+};
 
 /// The extents of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,12 +28,26 @@ pub struct Geometry {
     pub dynamic_shared: u32,
     /// All shared memory of a CTA in bytes.
     pub shared_bytes: u32,
+    /// Where the barrier of the whole grid lies, for kernels that ask; else 0.
+    pub workspace: u64,
 }
 
 impl Geometry {
     /// Threads of a CTA.
     pub fn threads(&self) -> u32 {
         self.block.iter().product()
+    }
+
+    /// The place of a thread of a CTA, by their linear indices.
+    pub fn place(&self, cta: u32, thread: u32) -> ThreadPlace {
+        let [gx, gy, _] = self.grid;
+        let [bx, by, _] = self.block;
+        ThreadPlace {
+            cta: [cta % gx, cta / gx % gy, cta / gx / gy],
+            thread: [thread % bx, thread / bx % by, thread / bx / by],
+            warp: thread / 32,
+            lane: thread % 32,
+        }
     }
 
     /// CTAs of the grid.
@@ -50,11 +79,26 @@ pub struct Options {
     pub workers: usize,
     /// Warp-instructions that a CTA may run; a CTA beyond it is taken to hang.
     pub max_instructions: u64,
+    /// Warp-instructions that may run without a change of memory, an exit or a
+    /// barrier: beyond it they are taken for an endless loop.
+    pub max_idle: u64,
+    /// When the run is ended, finished or not.
+    pub deadline: Option<Instant>,
+    /// Set from elsewhere (a signal): the run is ended as soon as it is seen.
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { strict: true, schedule: Schedule::Converged, workers: 0, max_instructions: 1 << 32 }
+        Options {
+            strict: true,
+            schedule: Schedule::Converged,
+            workers: 0,
+            max_instructions: 1 << 30,
+            max_idle: 1 << 22,
+            deadline: None,
+            stop: None,
+        }
     }
 }
 
@@ -62,6 +106,14 @@ impl Options {
     /// Whether the schedule is hostile.
     pub fn adversarial(&self) -> bool {
         matches!(self.schedule, Schedule::Adversarial(_))
+    }
+
+    /// Why the run is to end now, if it is.
+    pub fn interrupted(&self) -> Option<&'static str> {
+        if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Some("by a signal");
+        }
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline).then_some("by its time limit")
     }
 
     /// The seed of the schedule.
@@ -80,6 +132,10 @@ pub struct Outcome {
     pub faults: Faults,
     /// What ran.
     pub counters: Counters,
+    /// Whether it was ended before all CTAs had finished.
+    pub ended: bool,
+    /// What the kernel printed, CTA by CTA where they cannot hear from each other.
+    pub printed: String,
 }
 
 /// Why a launch was refused.
@@ -134,18 +190,6 @@ pub enum LaunchError {
     Memory(#[from] MemoryError),
 }
 
-/// Shared memory that a CTA may have on a chip, in bytes.
-pub fn shared_limit(chip: u32) -> u64 {
-    let kilobytes = match chip {
-        70 => 96,
-        ..=75 => 64,
-        80 | 87 => 163,
-        90 | 100 | 101 | 103 => 227,
-        _ => 99,
-    };
-    kilobytes << 10
-}
-
 /// Checks a launch against the kernel and the chip it runs on.
 pub fn check(
     kernel: &Kernel,
@@ -171,14 +215,15 @@ pub fn check(
         kernel.shared_bytes.next_multiple_of(16) + u64::from(dynamic_shared)
     };
     let registers = u64::from(kernel.max_registers.unwrap_or(0)).saturating_mul(threads);
+    let facts = GpuFacts::of(chip);
     let limits = [
-        ("the number of threads", threads, 1024),
-        ("the block's z extent", block[2].into(), 64),
-        ("the grid's x extent", grid[0].into(), (1 << 31) - 1),
-        ("the grid's y extent", grid[1].into(), 65535),
-        ("the grid's z extent", grid[2].into(), 65535),
-        ("shared memory in bytes", shared, shared_limit(chip)),
-        ("`.maxnreg` times the threads", registers, 65536),
+        ("the number of threads", threads, facts.threads_per_block.into()),
+        ("the block's z extent", block[2].into(), facts.block_z.into()),
+        ("the grid's x extent", grid[0].into(), facts.grid[0]),
+        ("the grid's y extent", grid[1].into(), facts.grid[1]),
+        ("the grid's z extent", grid[2].into(), facts.grid[2]),
+        ("shared memory in bytes", shared, facts.shared_per_block.into()),
+        ("`.maxnreg` times the threads", registers, facts.registers.into()),
     ];
     for (what, value, limit) in limits {
         if value > limit {
@@ -209,5 +254,5 @@ pub fn check(
     if params.len() != kernel.param_bytes as usize {
         return Err(LaunchError::Params { kernel: name(), wanted: kernel.param_bytes, given: params.len() });
     }
-    Ok(Geometry { grid, block, dynamic_shared, shared_bytes: shared as u32 })
+    Ok(Geometry { grid, block, dynamic_shared, shared_bytes: shared as u32, workspace: 0 })
 }

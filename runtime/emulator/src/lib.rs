@@ -22,10 +22,11 @@ pub mod number;
 pub mod ptx;
 pub mod report;
 pub mod sched;
+pub mod tensor_map;
 
 pub use decode::{Kernel, Program};
 pub use device::EmulatorDevice;
 pub use emulator::{Emulator, EmulatorError, Params};
 pub use launch::{Options, Outcome, Schedule};
 pub use ptx::PtxError;
-pub use report::{Fault, FaultKind};
+pub use report::{Fault, FaultKind, Severity};

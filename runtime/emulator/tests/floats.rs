@@ -564,11 +564,13 @@ fn conversions_between_floats_and_integers() {
             g(f(a).into()) as u32 as u64
         });
         check(&format!("cvt.{mode}.s64.f32 %d, %a;"), T::D, [T::F; 3], &singles, |a, _, _| {
-            g(f(a).into()) as i64 as u64
+            if f(a).is_nan() { 1 << 63 } else { g(f(a).into()) as i64 as u64 }
         });
-        check(&format!("cvt.{mode}.u64.f64 %d, %a;"), T::D, [T::G; 3], &doubles, |a, _, _| g(d(a)) as u64);
+        check(&format!("cvt.{mode}.u64.f64 %d, %a;"), T::D, [T::G; 3], &doubles, |a, _, _| {
+            if d(a).is_nan() { 1 << 63 } else { g(d(a)) as u64 }
+        });
         check(&format!("cvt.{mode}.s16.f64 %d, %a;"), T::H, [T::G; 3], &doubles, |a, _, _| {
-            g(d(a)) as i16 as u16 as u64
+            if d(a).is_nan() { 1 << 15 } else { g(d(a)) as i16 as u16 as u64 }
         });
         check(&format!("cvt.{mode}.f32.f32 %d, %a;"), T::F, [T::F; 3], &singles, |a, _, _| {
             fb(g(f(a).into()) as f32)

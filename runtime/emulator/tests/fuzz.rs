@@ -8,10 +8,12 @@ mod common;
 use common::Data;
 use phobos_emulator::{Emulator, Options, Program, Schedule};
 
-const CORPUS: [&str; 4] = [
+const CORPUS: [&str; 6] = [
     include_str!("foreign/kernels.ptx"),
     include_str!("foreign/kernels80.ptx"),
     include_str!("foreign/triton_fp16.ptx"),
+    include_str!("data/modern.ptx"),
+    include_str!("foreign/functions.ptx"),
     ".version 8.0\n.target sm_90\n.address_size 64\n.const .u32 t[2] = {1, 0x10};\n.func (.reg .b32 %o) f(.reg .b32 %i)\n{\nadd.u32 %o, %i, 1;\nret;\n}\n\
      .entry k(.param .u64 a)\n{\n.reg .pred %p<3>;\n.reg .b32 %r<9>;\n.reg .b64 %rd<4>;\n.shared .b8 s[64];\nld.param.u64 %rd0, [a];\n\
      {\n.reg .b32 %x;\nmov.u32 %x, s;\n}\nLOOP:\n@%p1 bra LOOP;\nts: .branchtargets LOOP, END;\nbrx.idx %r1, ts;\ncall (%r2), f, (%r3);\nEND:\nbar.sync 0;\nret;\n}\n",
@@ -111,7 +113,7 @@ fn damaged_kernels_run_to_an_end() {
     let seed = setting("PHOBOS_FUZZ_SEED", 1);
     // Every kernel of the corpus, with the header of its file.
     let mut kernels = Vec::new();
-    for source in &CORPUS[..3] {
+    for source in &CORPUS[..4] {
         let lines: Vec<&str> = source.lines().collect();
         let address = lines.iter().position(|l| l.contains("address_size")).unwrap();
         let mut header = lines[..=address].join("\n");

@@ -433,10 +433,28 @@ fn unknown_instructions_are_named_with_their_line() {
         let text = format!(
             ".version 8.0\n.target sm_80\n.address_size 64\n.entry k()\n{{\n.reg .b32 %r<4>;\n.reg .f32 %f<4>;\n.reg .b64 %rd<2>;\n{line}\nret;\n}}\n"
         );
-        phobos_emulator::Program::load("k.ptx", &text, 0).unwrap_err().to_string()
+        phobos_emulator::Program::load_whole("k.ptx", &text, 0).unwrap_err().to_string()
     };
     assert_eq!(error("frobnicate.u32 %r1, %r2;"), "k.ptx:9:1: unknown instruction `frobnicate.u32`");
-    assert_eq!(error("add.sideways.u32 %r1, %r2, %r3;"), "k.ptx:9:1: unknown instruction `add.sideways.u32`");
+    let named = "k.ptx:9:1: unknown instruction `add.sideways.u32`: it has no `.sideways`";
+    assert_eq!(error("add.sideways.u32 %r1, %r2, %r3;"), named);
+    // Types are words like others: none is dropped in silence.
+    for (line, word) in [
+        ("add.f32.f64 %f1, %f2, %f3;", "f64"),
+        ("mov.u32.u64 %r1, %r2;", "u64"),
+        ("ld.global.u32.f32 %r1, [%rd1];", "f32"),
+        ("bar.sync.u32 0;", "u32"),
+        ("prefetch.global.L2.u32 [%rd1];", "u32"),
+        ("nanosleep.u32.u64 %r1;", "u64"),
+        ("shfl.sync.idx.b32.u32 %r1, %r2, 0, 31, -1;", "u32"),
+        ("cvta.to.global.u64.u32 %rd1, %rd1;", "u32"),
+    ] {
+        let text = error(line);
+        assert!(
+            text.contains("unknown instruction") && text.ends_with(&format!("it has no `.{word}`")),
+            "{text}"
+        );
+    }
     assert_eq!(error("  add.u24 %r1, %r2, %r3;"), "k.ptx:9:3: unknown instruction `add.u24`");
     assert_eq!(error("ex2.f32 %f1, %f2;"), "k.ptx:9:1: unknown instruction `ex2.f32`");
     assert_eq!(error("add.u32 %r1, %r2;"), "k.ptx:9:1: `add.u32` takes 3 operands, 2 given");
@@ -447,7 +465,20 @@ fn unknown_instructions_are_named_with_their_line() {
         error(".shared .b32 s;\nld.global.u32 %r1, [s];"),
         "k.ptx:10:1: the variable lies in another state space"
     );
-    assert!(error("wgmma.fence.sync.aligned;").ends_with("unknown instruction `wgmma.fence.sync.aligned`"));
+    assert!(error("wgmma.fence.sync.aligned;").ends_with("needs sm_90, the target is sm_80"));
+    for other in [
+        "tcgen05.fence::before_thread_sync;",
+        "tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f1}, [%rd1, {%f1,%f2}];",
+        "tld4.r.2d.v4.f32.f32 {%f1,%f2,%f3,%f1}, [%rd1, {%f1,%f2}];",
+        "txq.width.b32 %r1, [%rd1];",
+        "suld.b.1d.b32.trap %r1, [%rd1, {%r1}];",
+        "sust.b.1d.b32.trap [%rd1, {%r1}], %r1;",
+        "suq.width.b32 %r1, [%rd1];",
+    ] {
+        let name = other.split_once(' ').map_or(other, |(name, _)| name).trim_end_matches(';');
+        let text = error(other);
+        assert!(text.contains(&format!("unknown instruction `{name}`")), "{text}");
+    }
     assert!(
         error("mma.sync.aligned.m16n8k8.row.row.f32.f16.f16.f32 {%f1}, {%r1}, {%r1}, {%f1};")
             .contains("unknown instruction `mma")

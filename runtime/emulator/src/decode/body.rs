@@ -4,17 +4,16 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::{
     Kernel, Param, error,
-    inst::{Class, Inst, NONE, Op, Place, Slot, Special},
+    inst::{Class, Frame, Inst, NONE, Op, Place, Slot, Special},
     layout::{self, Layout},
     source_files,
     types::Ty,
 };
 use crate::{
     exec::alu::Shadow,
-    memory::MAX_SHARED_BYTES,
     ptx::{
         Pos, PtxError,
-        ast::{Function, Instruction, Module, Operand, Space, Statement, Variable},
+        ast::{Function, Instruction, Module, Operand, Site, Space, Statement},
     },
 };
 
@@ -22,6 +21,8 @@ use crate::{
 const MAX_SLOTS: u64 = 1 << 16;
 /// Parameters of a kernel may take this many bytes.
 const MAX_PARAM_BYTES: u64 = 32764;
+/// The stack of a thread, where functions need one.
+const STACK_BYTES: u64 = 16 << 10;
 /// The most local memory of a thread.
 pub(super) const MAX_LOCAL_BYTES: u64 = 512 << 10;
 
@@ -77,6 +78,14 @@ pub(super) enum Passed {
     Local { address: u32, bytes: u32 },
 }
 
+/// Where the parameters and results of a framed function lie: offset and bytes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FrameLayout {
+    pub(super) params: Vec<(u32, u32)>,
+    pub(super) returns: Vec<(u32, u32)>,
+    pub(super) bytes: u64,
+}
+
 pub(super) struct Decoder<'m, 's> {
     pub(super) file: &'m str,
     pub(super) functions: &'m HashMap<&'m str, &'m Function<'s>>,
@@ -93,16 +102,30 @@ pub(super) struct Decoder<'m, 's> {
     /// Address slots of dynamic shared memory, patched at the end.
     pub(super) dynamic: Vec<(Slot, i64)>,
     pub(super) shared: u64,
+    /// Where the shared memory set aside for libraries begins, once it is asked for.
+    pub(super) reserved: Option<u64>,
     pub(super) local: u64,
     pub(super) placed: HashMap<&'m str, Placed>,
     pub(super) pending: Vec<&'m str>,
-    pub(super) calls: HashMap<&'m str, Vec<&'m str>>,
-    pub(super) current: &'m str,
+    /// Framed functions in the order of [`Kernel::frames`], with their first label.
+    pub(super) frames: Vec<(&'m str, u32, FrameLayout, Frame)>,
+    /// The frame and stack pointers, once they are needed.
+    pub(super) stack_slots: [Slot; 2],
+    /// Whether the function being decoded is framed.
+    pub(super) framed: bool,
+    /// `.callprototype`s and `.calltargets` of the function being decoded.
+    pub(super) prototypes: HashMap<String, FrameLayout>,
+    pub(super) call_targets: HashMap<String, &'s str>,
     pub(super) in_entry: bool,
     pub(super) loc: Option<(u32, u32)>,
+    pub(super) chain: u32,
+    pub(super) chains: Vec<Vec<(u32, u32)>>,
+    /// Where code at a place of the function being decoded was inlined.
+    pub(super) sites: HashMap<Site, Site>,
     pub(super) file_indices: HashMap<u32, u32>,
     pub(super) carry: Slot,
     pub(super) communicates: bool,
+    pub(super) noncoherent: bool,
     pub(super) declared: u64,
     pub(super) target: u32,
     /// The guard of the instruction being decoded.
@@ -137,16 +160,24 @@ pub(super) fn decode<'m, 's>(
         label_names: Vec::new(),
         dynamic: Vec::new(),
         shared: layout.shared,
+        reserved: None,
         local: 0,
         placed: HashMap::new(),
         pending: Vec::new(),
-        calls: HashMap::new(),
-        current: entry.name,
+        frames: Vec::new(),
+        stack_slots: [NONE; 2],
+        framed: false,
+        prototypes: HashMap::new(),
+        call_targets: HashMap::new(),
         in_entry: true,
         loc: None,
+        chain: 0,
+        chains: vec![Vec::new()],
+        sites: HashMap::new(),
         file_indices,
         carry: NONE,
         communicates: false,
+        noncoherent: false,
         declared: 0,
         target: module.target,
         guard: (NONE, false),
@@ -160,7 +191,6 @@ pub(super) fn decode<'m, 's>(
     while let Some(name) = decoder.pending.pop() {
         decoder.placed_body(name)?;
     }
-    decoder.reject_recursion(entry)?;
     decoder.finish(module.target, source, files, entry, params, param_bytes)
 }
 
@@ -215,71 +245,6 @@ impl<'m, 's> Decoder<'m, 's> {
         Ok(self.carry)
     }
 
-    pub(super) fn declare_registers(&mut self, variable: &Variable<'s>) -> Result<(), PtxError> {
-        let Some(ty) = Ty::parse(variable.ty) else {
-            return error(
-                self.file,
-                variable.pos,
-                format!("registers of type `.{}` are not supported", variable.ty),
-            );
-        };
-        self.pos = variable.pos;
-        if ty == Ty::B128 {
-            return self.fail("registers of type `.b128` are not supported");
-        }
-        let count = variable.range.unwrap_or(1);
-        let first = self.new_slots(count.saturating_mul(variable.vector.into()))?;
-        if ty != Ty::Pred {
-            self.declared += count * u64::from(variable.vector) * u64::from(ty.bytes().div_ceil(4));
-        }
-        if variable.range.is_some() && variable.vector == 1 {
-            let range = Range { prefix: variable.name, count, first, ty };
-            if let Some(scope) = self.scopes.last_mut() {
-                scope.ranges.push(range);
-            }
-        } else if variable.vector == 1 {
-            self.define(variable.name, Symbol::Register(Register { slot: first, ty }))?;
-        } else if variable.range.is_some() {
-            return self.fail("ranges of vector registers are not supported");
-        } else {
-            for (index, component) in
-                ["x", "y", "z", "w"].into_iter().enumerate().take(variable.vector as usize)
-            {
-                let slot = first + index as Slot;
-                self.define(
-                    &format!("{}.{component}", variable.name),
-                    Symbol::Register(Register { slot, ty }),
-                )?;
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn declare(&mut self, variable: &Variable<'s>) -> Result<(), PtxError> {
-        if variable.space == Space::Reg {
-            return self.declare_registers(variable);
-        }
-        let (bytes, align) = layout::extent(self.file, variable)?;
-        self.pos = variable.pos;
-        if variable.init.is_some() {
-            return self
-                .fail(format!("`{}`: variables in functions cannot have initial values", variable.name));
-        }
-        let (used, limit, space) = match variable.space {
-            Space::Shared => (&mut self.shared, MAX_SHARED_BYTES, Space::Shared),
-            // Arguments of calls live beside the local variables.
-            Space::Local | Space::Param => (&mut self.local, MAX_LOCAL_BYTES, Space::Local),
-            _ => return self.fail(format!("`{}` cannot be declared in a function", variable.name)),
-        };
-        match layout::place(used, bytes, align.max(1)) {
-            Some(address) if *used <= limit => {
-                let dynamic = variable.external && space == Space::Shared;
-                self.define(variable.name, Symbol::Variable { space, address, dynamic })
-            }
-            _ => self.fail(format!("`{}` does not fit: the space has {limit} bytes", variable.name)),
-        }
-    }
-
     pub(super) fn block(&mut self, statements: &[Statement<'s>]) -> Result<(), PtxError> {
         self.scopes.push(Scope::default());
         for statement in statements {
@@ -306,8 +271,10 @@ impl<'m, 's> Decoder<'m, 's> {
                         self.branch_targets.insert(name.to_owned(), targets.clone());
                     }
                 }
-                Statement::Loc(file, line) => {
-                    self.loc = self.file_indices.get(file).map(|at| (*at, *line));
+                Statement::Prototype(..) | Statement::CallTargets(_) => {}
+                Statement::Loc(site, inlined) => {
+                    self.loc = self.file_indices.get(&site.file).map(|at| (*at, site.line));
+                    self.chain = self.chain_of(*inlined);
                 }
                 Statement::Block(inner) => self.block(inner)?,
                 Statement::Instruction(instruction) => self.instruction(instruction)?,
@@ -317,15 +284,36 @@ impl<'m, 's> Decoder<'m, 's> {
         Ok(())
     }
 
+    /// The chain of callers that code inlined at a place has, kept once.
+    fn chain_of(&mut self, mut site: Option<Site>) -> u32 {
+        /// Compilers inline less deep than this.
+        const DEEPEST: usize = 32;
+        let mut chain = Vec::new();
+        while let Some(at) = site.filter(|_| chain.len() < DEEPEST) {
+            if let Some(file) = self.file_indices.get(&at.file) {
+                chain.push((*file, at.line));
+            }
+            site = self.sites.get(&at).copied();
+        }
+        if let Some(known) = self.chains.iter().position(|known| *known == chain) {
+            return known as u32;
+        }
+        self.chains.push(chain);
+        self.chains.len() as u32 - 1
+    }
+
     pub(super) fn function_body(&mut self, function: &'m Function<'s>) -> Result<(), PtxError> {
-        self.current = function.name;
         self.loc = None;
+        self.prototypes.clear();
+        self.call_targets.clear();
+        self.chain = 0;
+        self.sites.clear();
         self.branch_targets.clear();
         // Tables of targets may stand after the branch: collect them first.
         if let Some(body) = &function.body {
             self.uses.clear();
             count_uses(body, &mut self.uses);
-            self.collect_targets(body);
+            self.collect_targets(body)?;
             self.block(body)?;
         }
         self.guard = (NONE, false);
@@ -334,7 +322,7 @@ impl<'m, 's> Decoder<'m, 's> {
         Ok(())
     }
 
-    pub(super) fn collect_targets(&mut self, body: &[Statement<'s>]) {
+    pub(super) fn collect_targets(&mut self, body: &[Statement<'s>]) -> Result<(), PtxError> {
         let mut label = None;
         for statement in body {
             match statement {
@@ -344,10 +332,25 @@ impl<'m, 's> Decoder<'m, 's> {
                         self.branch_targets.insert(label.to_owned(), targets.clone());
                     }
                 }
-                Statement::Block(inner) => self.collect_targets(inner),
+                Statement::Loc(site, Some(inlined)) => {
+                    self.sites.entry(*site).or_insert(*inlined);
+                }
+                Statement::Prototype(returns, params) => {
+                    if let Some(label) = label {
+                        let layout = self.frame_layout(params, returns)?;
+                        self.prototypes.insert(label.to_owned(), layout);
+                    }
+                }
+                Statement::CallTargets(targets) => {
+                    if let (Some(label), Some(first)) = (label, targets.first()) {
+                        self.call_targets.insert(label.to_owned(), first);
+                    }
+                }
+                Statement::Block(inner) => self.collect_targets(inner)?,
                 _ => {}
             }
         }
+        Ok(())
     }
 
     pub(super) fn finish(
@@ -378,6 +381,13 @@ impl<'m, 's> Decoder<'m, 's> {
                 _ => {}
             }
         }
+        let mut frames = Vec::new();
+        for (name, label, _, frame) in &self.frames {
+            let address = self.layout.functions.addresses.get(*name).copied().unwrap_or(0);
+            frames.push(Frame { pc: resolve(*label)?, address, ..*frame });
+        }
+        let stack_base = self.local.next_multiple_of(16) as u32;
+        let local_bytes = if frames.is_empty() { self.local } else { u64::from(stack_base) + STACK_BYTES };
         let mut constants: Vec<(Slot, u64)> =
             self.constants.iter().map(|(value, slot)| (*slot, *value)).collect();
         let dynamic_base = self.shared.next_multiple_of(16);
@@ -385,14 +395,16 @@ impl<'m, 's> Decoder<'m, 's> {
             constants.push((*slot, dynamic_base.wrapping_add_signed(*offset)));
         }
         constants.sort_unstable();
-        let mut first_of_line: HashMap<(u32, u32), u32> = HashMap::new();
+        let mut first_of_line: HashMap<(u32, u32, u32), u32> = HashMap::new();
         let place_ids = self
             .places
             .iter()
             .enumerate()
             .map(|(pc, place)| match place.loc {
                 // Line 0 is code that no line stands for.
-                Some((file, line)) if line > 0 => *first_of_line.entry((file, line)).or_insert(pc as u32),
+                Some((file, line)) if line > 0 => {
+                    *first_of_line.entry((file, line, place.chain)).or_insert(pc as u32)
+                }
                 _ => pc as u32,
             })
             .collect();
@@ -408,22 +420,28 @@ impl<'m, 's> Decoder<'m, 's> {
             params,
             param_bytes,
             shared_bytes: self.shared,
-            local_bytes: self.local as u32,
+            local_bytes: local_bytes as u32,
+            frames,
+            stack_base,
+            stack_slots: self.stack_slots,
             max_threads: entry.max_threads,
             required_threads: entry.required_threads,
             max_registers: entry.max_registers,
             declared_registers: self.declared,
             communicates: self.communicates,
+            noncoherent: self.noncoherent,
+            uses_dynamic: !self.dynamic.is_empty(),
             source: source.clone(),
             file: self.file.to_owned(),
             files,
+            chains: self.chains,
         })
     }
 
     pub(super) fn emit(&mut self, op: Op, class: Class, width: u8, shadow: Shadow) {
         let (guard, guard_not) = self.guard;
         self.code.push(Inst { op, guard, guard_not, width, shadow });
-        self.places.push(Place { pos: self.pos, loc: self.loc, class });
+        self.places.push(Place { pos: self.pos, loc: self.loc, chain: self.chain, class });
     }
 
     /// Whether the code being decoded is the kernel's own, where `ld.param`
@@ -458,6 +476,10 @@ fn count_uses<'s>(body: &[Statement<'s>], uses: &mut HashMap<&'s str, u32>) {
             Operand::Address(Some(name), _) => *uses.entry(name).or_default() += 1,
             Operand::Vector(items) | Operand::List(items) => {
                 items.iter().for_each(|item| operand(item, uses))
+            }
+            Operand::Tensor(map, items) => {
+                operand(map, uses);
+                items.iter().for_each(|item| operand(item, uses));
             }
             Operand::Pair(a, b) => {
                 operand(a, uses);

@@ -3,9 +3,10 @@
 
 use crate::{
     exec::alu::{Cvt, Cvt2, F1, F2, F3, F4, Shadow},
-    exec::mma::{MmaShape, Tables},
     ptx::ast::Space,
 };
+
+pub use super::parts::*;
 
 /// The index of a register in a warp's register file.
 pub type Slot = u32;
@@ -40,7 +41,9 @@ pub struct Address {
 pub enum Order {
     /// A plain access: racing with another is an error.
     Weak,
-    /// Volatile or relaxed.
+    /// Volatile: relaxed, but not meant for an exchange with other threads.
+    Volatile,
+    /// Relaxed.
     Relaxed,
     /// An acquire load, or an atomic that acquires.
     Acquire,
@@ -62,111 +65,13 @@ impl Order {
     }
 }
 
-/// `ld`, also `ldu`.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)]
-pub struct Load {
-    pub space: Space,
-    pub bytes: u8,
-    pub signed: bool,
-    pub dst: Box<[Slot]>,
-    /// Bytes of each destination register.
-    pub widths: Box<[u8]>,
-    pub address: Address,
-    pub order: Order,
-}
-
-/// `st`.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)]
-pub struct Store {
-    pub space: Space,
-    pub bytes: u8,
-    pub src: Box<[Slot]>,
-    pub address: Address,
-    pub order: Order,
-}
-
-/// The operation of `atom` and `red`.
+/// The threads that an access or fence orders with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum AtomicOp {
-    And,
-    Or,
-    Xor,
-    Cas,
-    Exchange,
-    Add,
-    Increment,
-    Decrement,
-    Min,
-    Max,
-}
-
-/// `atom` and `red`.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct Atomic {
-    pub op: AtomicOp,
-    pub ty: super::types::Ty,
-    pub space: Space,
-    /// [`NONE`] when nobody reads the old value.
-    pub dst: Slot,
-    pub address: Address,
-    pub b: Slot,
-    pub c: Slot,
-    pub order: Order,
-}
-
-/// `cp.async`.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct AsyncCopy {
-    pub dst: Address,
-    pub src: Address,
-    pub bytes: u8,
-    /// Bytes to read, the rest zero; [`NONE`] reads all.
-    pub src_bytes: Slot,
-    /// A predicate that ignores the source; [`NONE`] if absent.
-    pub ignore: Slot,
-    pub ignore_not: bool,
-}
-
-/// `ldmatrix` and `stmatrix` of 8x8 tiles of 16-bit elements.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)]
-pub struct MatrixMove {
-    pub registers: Box<[Slot]>,
-    pub address: Address,
-    pub space: Space,
-    pub transposed: bool,
-}
-
-/// `mma.sync`.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)]
-pub struct Mma {
-    pub shape: MmaShape,
-    pub tables: Tables,
-    pub d: Box<[Slot]>,
-    pub a: Box<[Slot]>,
-    pub b: Box<[Slot]>,
-    pub c: Box<[Slot]>,
-}
-
-/// `wmma.load` and `wmma.store`.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)]
-pub struct WmmaMove {
-    pub shape: MmaShape,
-    pub part: crate::exec::mma::Part,
-    pub registers: Box<[Slot]>,
-    pub address: Address,
-    pub space: Space,
-    /// Elements between rows (or columns); [`NONE`] is packed.
-    pub stride: Slot,
-    pub column_major: bool,
-    pub store: bool,
+pub enum Scope {
+    Cta,
+    /// The cluster, the device or the system.
+    Device,
 }
 
 /// What a CTA barrier instruction does.
@@ -225,6 +130,12 @@ pub enum ReduxOp {
     MaxSigned,
     MinUnsigned,
     MaxUnsigned,
+    /// Of `f32`s: the smaller (or larger), of magnitudes, with NaN deciding.
+    Float {
+        largest: bool,
+        abs: bool,
+        nan: bool,
+    },
 }
 
 /// Instructions in which the lanes of a warp work together.
@@ -242,6 +153,7 @@ pub enum WarpOp {
     StoreMatrix(Box<MatrixMove>),
     TransposeMatrix { dst: Slot, a: Slot },
     Wmma(Box<WmmaMove>),
+    Wgmma(Box<Wgmma>),
 }
 
 /// How `setp` combines its comparison with a predicate.
@@ -345,6 +257,11 @@ pub enum Op {
         a: Slot,
         bits: u32,
     },
+    /// Copies both halves of a 128-bit register.
+    CopyPair {
+        d: [Slot; 2],
+        a: [Slot; 2],
+    },
     Clock {
         d: Slot,
         clock: Clock,
@@ -372,16 +289,27 @@ pub enum Op {
     Store(Box<Store>),
     Atomic(Box<Atomic>),
     AsyncCopy(Box<AsyncCopy>),
+    Mbarrier(Box<Mbarrier>),
+    Bulk(Box<Bulk>),
+    MapReplace(Box<MapReplace>),
+    MapCopy {
+        to: Address,
+        from: Address,
+    },
+    BulkCommit,
+    /// Waits until at most this many committed groups of bulk copies are pending.
+    BulkWait(u32),
     CommitGroup,
     /// Waits until at most this many committed groups are pending; `None` waits
     /// for everything, uncommitted copies too.
     WaitGroup(Option<u32>),
     /// Copies bytes within local memory: arguments and results of a call.
     CopyLocal {
-        from: u32,
-        to: u32,
+        from: Address,
+        to: Address,
         bytes: u32,
     },
+    Print(Box<Print>),
     /// Touches an address only to check it (prefetch).
     Prefetch,
     Branch {
@@ -394,6 +322,7 @@ pub enum Op {
     Call {
         target: u32,
     },
+    CallFramed(Box<FramedCall>),
     Return,
     Exit,
     Trap,
@@ -406,7 +335,7 @@ pub enum Op {
         mask: Slot,
     },
     Fence {
-        cta_only: bool,
+        scope: Scope,
     },
     Nop,
 }
@@ -445,6 +374,8 @@ pub struct Place {
     /// The source file (index into [`super::Kernel::files`]) and line of the
     /// `.loc` before it.
     pub loc: Option<(u32, u32)>,
+    /// Where the code was inlined: an index into [`super::Kernel::chains`].
+    pub chain: u32,
     /// What the counters count it as.
     pub class: Class,
 }
@@ -473,4 +404,9 @@ pub enum Special {
     TotalSharedBytes,
     ClusterZero,
     ClusterOne,
+    /// Where a thread's frame and the free part of its stack begin: 0 is nowhere yet.
+    FramePointer,
+    StackPointer,
+    /// What a driver puts there; 1 and 2 hold the workspace of grid barriers.
+    Environment(u8),
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{ModuleVariable, error, types::Ty};
+use super::{ModuleVariable, error, functions::Functions, types::Ty};
 use crate::{
     memory::{MAX_SHARED_BYTES, PARAM_WINDOW, SHARED_WINDOW},
     ptx::{
@@ -35,6 +35,10 @@ pub(super) struct Layout {
     pub constants: Vec<u8>,
     /// Bytes of module-scope shared variables.
     pub shared: u64,
+    /// Variables that cannot be used, and why: only what names one is refused.
+    pub broken: HashMap<String, String>,
+    /// The module's functions.
+    pub functions: Functions,
 }
 
 /// The size and alignment of a variable.
@@ -68,10 +72,24 @@ pub(super) fn place(used: &mut u64, bytes: u64, align: u64) -> Option<u64> {
 
 impl Layout {
     pub fn of(file: &str, module: &Module<'_>, global_base: u64) -> Result<Layout, PtxError> {
-        let mut layout = Layout::default();
+        let mut layout = Layout { functions: Functions::of(module), ..Layout::default() };
         let (mut globals, mut constants) = (0, 0);
         for variable in &module.variables {
-            let (bytes, align) = extent(file, variable)?;
+            let defined = |other: &Variable<'_>| !other.external && other.name == variable.name;
+            if variable.external && variable.space != Space::Shared {
+                if !module.variables.iter().any(defined) {
+                    let why = format!("`{}` has no definition in this module", variable.name);
+                    layout.broken.insert(variable.name.to_owned(), why);
+                }
+                continue;
+            }
+            let (bytes, align) = match extent(file, variable) {
+                Ok(extent) => extent,
+                Err(error) => {
+                    layout.broken.insert(variable.name.to_owned(), error.message);
+                    continue;
+                }
+            };
             let too_large =
                 || error(file, variable.pos, format!("`{}` does not fit its space", variable.name));
             let placed = match variable.space {
@@ -106,8 +124,11 @@ impl Layout {
         }
         layout.globals = vec![0; globals as usize];
         layout.constants = vec![0; constants as usize];
-        for variable in &module.variables {
-            layout.initialise(file, variable, global_base)?;
+        for variable in module.variables.iter().filter(|variable| !variable.external) {
+            if let Err(error) = layout.initialise(file, variable, global_base) {
+                layout.variables.remove(variable.name);
+                layout.broken.insert(variable.name.to_owned(), error.message);
+            }
         }
         Ok(layout)
     }
@@ -131,6 +152,11 @@ impl Layout {
                 Init::F32(bits) => u64::from(*bits),
                 Init::F64(bits) if element == 4 => u64::from((f64::from_bits(*bits) as f32).to_bits()),
                 Init::F64(bits) => *bits,
+                Init::Symbol { name, offset, .. } if self.functions.addresses.contains_key(*name) => self
+                    .functions
+                    .addresses
+                    .get(*name)
+                    .map_or(0, |address| address.wrapping_add_signed(*offset)),
                 Init::Symbol { name, offset, generic } => {
                     let Some(target) = self.variables.get(*name) else {
                         return error(file, variable.pos, format!("the initialiser names unknown `{name}`"));

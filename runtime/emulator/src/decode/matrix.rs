@@ -2,11 +2,12 @@
 
 use super::{
     body::Decoder,
-    inst::{Class, MatrixMove, Mma, NONE, Slot, WarpOp, WmmaMove},
+    inst::{Class, MatrixMove, Mma, NONE, Op, Scales, Slot, WarpOp, Wgmma, WgmmaLeft, WmmaMove},
     select::SPACES,
     types::{Modifiers, Ty},
 };
 use crate::{
+    exec::alu::Shadow,
     exec::mma::{Element, MmaShape, Part},
     ptx::{
         PtxError,
@@ -30,6 +31,7 @@ impl<'m, 's> Decoder<'m, 's> {
         match instruction.base {
             "mma" => self.mma(instruction),
             "wmma" => self.wmma(instruction),
+            "wgmma" => self.wgmma(instruction, mods),
             "movmatrix" => {
                 let known = [mods.take("sync"), mods.take("aligned"), mods.take("m8n8"), mods.take("trans")];
                 if known.contains(&false) || mods.ty() != Some(Ty::B16) {
@@ -104,15 +106,47 @@ impl<'m, 's> Decoder<'m, 's> {
         let (Some((m, n, k)), saturate) = (shape(size), rest.first() == Some(&"satfinite")) else {
             return self.unknown(instruction);
         };
-        // `.kind::f8f6f4` names what sm_120 calls the plain FP8 product.
-        let rest: Vec<&str> =
-            rest.iter().copied().filter(|word| !matches!(*word, "satfinite" | "kind::f8f6f4")).collect();
-        let [d, a, b, c] = rest.as_slice() else { return self.unknown(instruction) };
-        let (Some(d), Some(a), Some(b), Some(c)) =
-            (Element::parse(d), Element::parse(a), Element::parse(b), Element::parse(c))
-        else {
+        let mut kind = None;
+        let mut scaled = false;
+        let mut vector = None;
+        let mut types = Vec::new();
+        for word in rest.iter().filter(|word| **word != "satfinite") {
+            match word.split_once("::") {
+                Some(("kind", name)) => kind = Some(name),
+                Some(("scale_vec", "1X")) => vector = Some(1),
+                Some(("scale_vec", "2X")) => vector = Some(2),
+                Some(("scale_vec", "4X")) => vector = Some(4),
+                None if *word == "block_scale" => scaled = true,
+                _ => types.push(*word),
+            }
+        }
+        // Scales of UE8M0, or of UE4M3 (without a sign), and how many along k.
+        let scale = match (kind, scaled, types.get(4).copied()) {
+            (None | Some("f8f6f4"), false, None) if vector.is_none() => None,
+            (Some("mxf8f6f4"), true, Some("ue8m0")) if vector.unwrap_or(1) == 1 => Some((1, false)),
+            (Some("mxf4"), true, Some("ue8m0")) if vector.unwrap_or(2) == 2 => Some((2, false)),
+            (Some("mxf4nvf4"), true, Some("ue8m0")) if matches!(vector, Some(2 | 4)) => {
+                Some((vector.unwrap_or(2), false))
+            }
+            (Some("mxf4nvf4"), true, Some("ue4m3")) if vector.unwrap_or(4) == 4 => Some((4, true)),
+            _ => return self.unknown(instruction),
+        };
+        let [d, a, b, c] = *types.get(..4).unwrap_or_default() else { return self.unknown(instruction) };
+        if types.len() != if scaled { 5 } else { 4 } {
+            return self.unknown(instruction);
+        }
+        let packed = matches!(kind, Some("mxf4" | "mxf4nvf4"));
+        let element = |word: &str| match Element::parse(word) {
+            Some(Element::E2m1) if packed => Some(Element::E2m1Packed),
+            other => other,
+        };
+        let (Some(d), Some(a), Some(b), Some(c)) = (element(d), element(a), element(b), element(c)) else {
             return self.unknown(instruction);
         };
+        let small = |e| matches!(e, Element::E2m1 | Element::E2m3 | Element::E3m2);
+        if kind.is_none() && (small(a) || small(b)) {
+            return self.unknown(instruction);
+        }
         let layout = |word: &str| match word {
             "row" => Some(false),
             "col" => Some(true),
@@ -127,9 +161,30 @@ impl<'m, 's> Decoder<'m, 's> {
             return self.unknown(instruction);
         }
         self.needs(chip_of(&shape), instruction)?;
-        if instruction.operands.len() != 4 {
-            return self.fail("`mma` takes 4 operands");
+        let wanted = if scale.is_some() { 8 } else { 4 };
+        if instruction.operands.len() != wanted {
+            return self.fail(format!("`mma` takes {wanted} operands"));
         }
+        let scales = match scale {
+            None => None,
+            Some((count, fractional)) => {
+                self.needs(120, instruction)?;
+                let mut scales =
+                    Scales { count, fractional, data: [NONE; 2], byte: [NONE; 2], thread: [NONE; 2] };
+                for part in 0..2 {
+                    scales.data[part] = self.source(self.operand(instruction, 4 + 2 * part)?, Ty::B32)?;
+                    let Operand::Vector(ids) = self.operand(instruction, 5 + 2 * part)? else {
+                        return self.fail("the byte and thread of scales stand in braces");
+                    };
+                    let [byte, thread] = ids.as_slice() else {
+                        return self.fail("the byte and thread of scales are two");
+                    };
+                    scales.byte[part] = self.source(byte, Ty::U16)?;
+                    scales.thread[part] = self.source(thread, Ty::U16)?;
+                }
+                Some(scales)
+            }
+        };
         let mma = Mma {
             shape,
             tables: shape.tables(),
@@ -137,10 +192,101 @@ impl<'m, 's> Decoder<'m, 's> {
             a: self.fragment(self.operand(instruction, 1)?, false, shape.registers(Part::A, false))?,
             b: self.fragment(self.operand(instruction, 2)?, false, shape.registers(Part::B, false))?,
             c: self.fragment(self.operand(instruction, 3)?, false, shape.registers(Part::C, false))?,
+            scales,
         };
         let mask = self.constant(0xffff_ffff)?;
         let width = if shape.d == Element::F64 { 8 } else { 4 };
         self.emit_warp(WarpOp::Mma(Box::new(mma)), mask, Class::Matrix, width);
+        Ok(())
+    }
+
+    fn wgmma(&mut self, instruction: &Instruction<'s>, mods: &mut Modifiers<'s>) -> Result<(), PtxError> {
+        use Element::{Bf16, E4m3, E5m2, F16, F32, S8, S32, Tf32, U8};
+        self.needs(90, instruction)?;
+        let words = instruction.modifiers.as_slice();
+        // The products are there when they are issued: nothing is left to wait for.
+        if matches!(words, ["fence" | "commit_group" | "wait_group", "sync", "aligned"]) {
+            let waits = words.first() == Some(&"wait_group");
+            if instruction.operands.len() != usize::from(waits) {
+                return self.unknown(instruction);
+            }
+            self.emit(Op::Nop, Class::Matrix, 0, Shadow::Spread);
+            return Ok(());
+        }
+        let (size, types, saturate) = match words {
+            ["mma_async", "sync", "aligned", size, d, a, b] => (size, [d, a, b], false),
+            ["mma_async", "sync", "aligned", size, d, a, b, "satfinite"] => (size, [d, a, b], true),
+            _ => return self.unknown(instruction),
+        };
+        for word in words {
+            mods.take(word);
+        }
+        mods.all_types();
+        let [Some(sum), Some(left), Some(right)] = types.map(|word| Element::parse(word)) else {
+            return self.unknown(instruction);
+        };
+        let Some((64, n, k)) = shape(size) else { return self.unknown(instruction) };
+        let float = sum != S32;
+        let legal = match (left, right, sum) {
+            (F16, F16, F16 | F32) | (Bf16, Bf16, F32) => k == 16,
+            (Tf32, Tf32, F32) => k == 8,
+            (E4m3 | E5m2, E4m3 | E5m2, F16 | F32) | (S8 | U8, S8 | U8, S32) => k == 32,
+            _ => false,
+        };
+        if !legal || !n.is_multiple_of(8) || !(8..=256).contains(&n) || (saturate && float) {
+            return self.unknown(instruction);
+        }
+        let turns = left.bits() == 16;
+        let registers = matches!(self.operand(instruction, 1)?, Operand::Vector(_));
+        let flags = match (float, turns, registers) {
+            (false, ..) => 0,
+            (true, false, _) => 2,
+            (true, true, true) => 3,
+            (true, true, false) => 4,
+        };
+        self.done(instruction, mods, 4 + flags)?;
+        let count = n / 2 / sum.per_register();
+        let d = self.fragment(self.operand(instruction, 0)?, true, count)?;
+        let a = if registers {
+            WgmmaLeft::Registers(self.fragment(self.operand(instruction, 1)?, false, 4)?)
+        } else {
+            WgmmaLeft::Descriptor(self.source(self.operand(instruction, 1)?, Ty::B64)?)
+        };
+        let b = self.source(self.operand(instruction, 2)?, Ty::B64)?;
+        let scale_d = match self.operand(instruction, 3)? {
+            Operand::Int(value) => (NONE, *value != 0),
+            operand => self.predicate(operand)?,
+        };
+        let mut constants = Vec::new();
+        for operand in instruction.operands.iter().skip(4) {
+            match operand {
+                Operand::Int(value) => constants.push(*value as i64),
+                _ => return self.fail("the scales and transpositions of `wgmma` are constants"),
+            }
+        }
+        let (scales, transposed) = constants.split_at(constants.len().min(2));
+        if scales.iter().any(|scale| !matches!(scale, 1 | -1))
+            || transposed.iter().any(|t| !matches!(t, 0 | 1))
+        {
+            return self.fail("the scales of `wgmma` are 1 or -1, its transpositions 0 or 1");
+        }
+        let op = Wgmma {
+            n,
+            k,
+            left,
+            right,
+            sum,
+            d,
+            a,
+            b,
+            scale_d,
+            negate: scales.iter().product::<i64>() == -1,
+            left_along_m: transposed.len() == 2 && transposed.first() == Some(&1),
+            right_along_n: transposed.last() == Some(&1),
+            saturate,
+        };
+        let mask = self.constant(0xffff_ffff)?;
+        self.emit_warp(WarpOp::Wgmma(Box::new(op)), mask, Class::Matrix, 4);
         Ok(())
     }
 
@@ -199,6 +345,7 @@ impl<'m, 's> Decoder<'m, 's> {
                 a: self.fragment(self.operand(instruction, 1)?, false, shape.registers(Part::A, false))?,
                 b: self.fragment(self.operand(instruction, 2)?, false, shape.registers(Part::B, false))?,
                 c: self.fragment(self.operand(instruction, 3)?, false, shape.registers(Part::C, false))?,
+                scales: None,
             };
             let mask = self.constant(0xffff_ffff)?;
             let width = if shape.d == Element::F64 { 8 } else { 4 };
@@ -273,6 +420,7 @@ fn chip_of(shape: &MmaShape) -> u32 {
         Element::S8 | Element::U8 if shape.m == 8 => 75,
         Element::S4 | Element::U4 if shape.m == 8 => 75,
         Element::E4m3 | Element::E5m2 => 89,
+        Element::E2m3 | Element::E3m2 | Element::E2m1 | Element::E2m1Packed => 120,
         Element::F64 if shape.m == 16 => 90,
         _ => 80,
     }

@@ -1,8 +1,11 @@
 //! Loads, stores, atomics, asynchronous copies and fences.
 
 use super::{
-    body::{Decoder, Symbol},
-    inst::{Address, AsyncCopy, Atomic, AtomicOp, Class, Load, NONE, Op, Order, Store},
+    body::{Decoder, Register, Symbol},
+    inst::{
+        Address, AsyncCopy, Atomic, AtomicOp, Class, Load, Mbarrier, MbarrierAction, NONE, Op, Order, Scope,
+        Slot, Store,
+    },
     select::SPACES,
     types::{Modifiers, Ty},
 };
@@ -14,10 +17,11 @@ use crate::{
     },
 };
 
-const SCOPES: [(&str, bool); 4] = [("cta", true), ("cluster", false), ("gpu", false), ("sys", false)];
+const SCOPES: [(&str, Scope); 4] =
+    [("cta", Scope::Cta), ("cluster", Scope::Device), ("gpu", Scope::Device), ("sys", Scope::Device)];
 
 /// Words that only hint at caching.
-fn cache_hint(word: &str) -> bool {
+pub(super) fn cache_hint(word: &str) -> bool {
     matches!(word, "ca" | "cg" | "cs" | "lu" | "cv" | "wb" | "wt")
         || word.starts_with("L1::")
         || (word.starts_with("L2::") && word != "L2::cache_hint")
@@ -36,11 +40,24 @@ impl<'m, 's> Decoder<'m, 's> {
             "cp" => self.copy_async(instruction, mods),
             "membar" | "fence" => self.fence(instruction, mods),
             "prefetch" | "prefetchu" | "discard" | "applypriority" => {
+                mods.choose(&SPACES);
+                mods.take("tensormap");
+                mods.drop_if(|word| word == "L1" || word == "L2" || word.starts_with("L2::"));
+                let sized = matches!(instruction.base, "discard" | "applypriority");
+                self.done(instruction, mods, if sized { 2 } else { 1 })?;
+                self.address(self.operand(instruction, 0)?)?;
                 self.emit(Op::Prefetch, Class::Other, 0, Shadow::Spread);
                 Ok(())
             }
             // A cache policy is opaque: any value will do.
             "createpolicy" => {
+                let how = mods.choose(&[("fractional", ()), ("range", ()), ("cvt", ())]);
+                mods.take("global");
+                mods.drop_if(|word| word == "L2" || word.starts_with("L2::"));
+                if how.is_none() || mods.ty() != Some(Ty::B64) {
+                    return self.unknown(instruction);
+                }
+                self.all_taken(instruction, mods)?;
                 let d = self.destination(self.operand(instruction, 0)?)?.slot;
                 let a = self.constant(0)?;
                 let f: crate::exec::alu::F1 = |a, d| *d = *a;
@@ -66,9 +83,9 @@ impl<'m, 's> Decoder<'m, 's> {
         }
     }
 
-    fn order(mods: &mut Modifiers<'_>) -> Order {
+    fn order(mods: &mut Modifiers<'_>) -> (Order, Scope) {
         let order = mods.choose(&[
-            ("volatile", Order::Relaxed),
+            ("volatile", Order::Volatile),
             ("relaxed", Order::Relaxed),
             ("mmio", Order::Relaxed),
             ("acquire", Order::Acquire),
@@ -78,8 +95,44 @@ impl<'m, 's> Decoder<'m, 's> {
         // `.mmio` stands beside `.relaxed`.
         mods.take("mmio");
         mods.take("weak");
-        mods.choose(&SCOPES);
-        order.unwrap_or(Order::Weak)
+        let scope = mods.choose(&SCOPES).unwrap_or(Scope::Device);
+        (order.unwrap_or(Order::Weak), scope)
+    }
+
+    /// The registers of a vector operand: a list in braces, a vector register, or
+    /// one register; a 128-bit one counts as its two halves.
+    fn elements(&mut self, operand: &Operand<'s>, ty: Ty, written: bool) -> Result<Vec<Register>, PtxError> {
+        let items = match operand {
+            Operand::Vector(items) => items.as_slice(),
+            Operand::Name(name, None) if self.lookup(&format!("{name}.x")).is_some() => {
+                let names = ["x", "y", "z", "w"].map(|component| format!("{name}.{component}"));
+                let found = names.iter().filter_map(|name| self.register(name).ok());
+                return Ok(found.collect());
+            }
+            single => std::slice::from_ref(single),
+        };
+        let mut registers = Vec::new();
+        for item in items {
+            let register =
+                if written { self.destination(item)? } else { Register { slot: self.source(item, ty)?, ty } };
+            if ty == Ty::B128 {
+                if register.slot != NONE && !self.is_double(item) {
+                    return self.fail("a register of type `.b128` is needed here");
+                }
+                let half = |slot| Register { slot, ty: Ty::B64 };
+                let slot = register.slot;
+                registers.extend([half(slot), half(if slot == NONE { NONE } else { slot + 1 })]);
+            } else {
+                registers.push(register);
+            }
+        }
+        Ok(registers)
+    }
+
+    /// Whether an operand is a 128-bit register.
+    pub(super) fn is_double(&self, operand: &Operand<'s>) -> bool {
+        matches!(operand, Operand::Name(name, None)
+            if self.register(name).is_ok_and(|register| register.ty == Ty::B128))
     }
 
     fn load_store(
@@ -88,14 +141,15 @@ impl<'m, 's> Decoder<'m, 's> {
         mods: &mut Modifiers<'s>,
     ) -> Result<(), PtxError> {
         let store = instruction.base == "st";
-        let order = Self::order(mods);
+        let (order, scope) = Self::order(mods);
         let space = mods.choose(&SPACES).unwrap_or(Space::Generic);
         let vector = mods.choose(&[("v2", 2), ("v4", 4), ("v8", 8)]).unwrap_or(1);
-        mods.take("nc");
+        let noncoherent = !store && mods.take("nc");
+        self.noncoherent |= noncoherent;
         mods.drop_if(cache_hint);
         let hint = mods.take("L2::cache_hint");
-        let (Some(ty), 1) = (mods.ty(), mods.types.len()) else { return self.unknown(instruction) };
-        if matches!(ty, Ty::Pred | Ty::B128 | Ty::Tf32) || (ty.float() && !matches!(ty, Ty::F32 | Ty::F64)) {
+        let Some(ty) = mods.ty() else { return self.unknown(instruction) };
+        if matches!(ty, Ty::Pred | Ty::Tf32) || (ty.float() && !matches!(ty, Ty::F32 | Ty::F64)) {
             return self.unknown(instruction);
         }
         self.done(instruction, mods, if hint { 3 } else { 2 })?;
@@ -106,17 +160,16 @@ impl<'m, 's> Decoder<'m, 's> {
         let (address, data) = if store { (first, second) } else { (second, first) };
         let (address, symbol) = self.address(address)?;
         let space = self.param_space(space, symbol)?;
-        let items: Vec<&Operand<'s>> = match data {
-            Operand::Vector(items) => items.iter().collect(),
-            single => vec![single],
-        };
-        if items.len() != vector {
+        let elements = self.elements(data, ty, !store)?;
+        let halves = if ty == Ty::B128 { 2 } else { 1 };
+        if elements.len() != vector * halves {
             return self.fail(format!(
                 "`{}` moves {vector} values, {} given",
                 instruction.opcode(),
-                items.len()
+                elements.len() / halves
             ));
         }
+        let bytes = ty.bytes().min(8);
         if order != Order::Weak && matches!(space, Space::Global | Space::Generic) {
             self.communicates = true;
         }
@@ -131,34 +184,45 @@ impl<'m, 's> Decoder<'m, 's> {
             if matches!(space, Space::Const) || (space == Space::Param && self.in_entry()) {
                 return self.fail("constants and kernel parameters cannot be stored to");
             }
-            let src = items.iter().map(|item| self.source(item, ty)).collect::<Result<Box<[_]>, _>>()?;
-            let store = Store { space, bytes: ty.bytes(), src, address, order };
+            let src = elements.iter().map(|register| register.slot).collect();
+            let store = Store { space, bytes, src, address, order, scope };
             self.emit(Op::Store(Box::new(store)), class, 0, Shadow::Spread);
         } else {
-            let registers = items.iter().map(|item| self.destination(item)).collect::<Result<Vec<_>, _>>()?;
+            let used_once = |item: &Operand<'s>| match item {
+                Operand::Name(name, None) => *name == "_" || self.used_once(name),
+                _ => false,
+            };
+            let unread = match data {
+                Operand::Vector(items) => items.iter().all(used_once),
+                single => used_once(single),
+            };
             let load = Load {
                 space,
-                bytes: ty.bytes(),
+                bytes,
                 signed: ty.signed(),
-                dst: registers.iter().map(|register| register.slot).collect(),
-                widths: registers.iter().map(|register| register.ty.bytes().max(ty.bytes())).collect(),
+                dst: elements.iter().map(|register| register.slot).collect(),
+                widths: elements.iter().map(|register| register.ty.bytes().max(bytes)).collect(),
                 address,
                 order,
+                scope,
+                noncoherent,
+                unread,
             };
-            self.emit(Op::Load(Box::new(load)), class, ty.bytes(), Shadow::Spread);
+            self.emit(Op::Load(Box::new(load)), class, bytes, Shadow::Spread);
         }
         Ok(())
     }
 
     fn atomic(&mut self, instruction: &Instruction<'s>, mods: &mut Modifiers<'s>) -> Result<(), PtxError> {
         let red = instruction.base == "red";
-        let order = Self::order(mods);
+        let (order, scope) = Self::order(mods);
         // Without words of its own an atomic is relaxed.
         let order = if order == Order::Weak { Order::Relaxed } else { order };
         let space = mods.choose(&SPACES).unwrap_or(Space::Generic);
         mods.drop_if(cache_hint);
         let hint = mods.take("L2::cache_hint");
         mods.take("noftz");
+        let vector = mods.choose(&[("v2", 2), ("v4", 4), ("v8", 8)]);
         let Some(op) = mods.choose(&[
             ("and", AtomicOp::And),
             ("or", AtomicOp::Or),
@@ -173,29 +237,47 @@ impl<'m, 's> Decoder<'m, 's> {
         ]) else {
             return self.unknown(instruction);
         };
-        let (Some(ty), 1) = (mods.ty(), mods.types.len()) else { return self.unknown(instruction) };
-        if !crate::exec::atomic::legal(op, ty) || (red && matches!(op, AtomicOp::Cas | AtomicOp::Exchange)) {
+        let Some(ty) = mods.ty() else { return self.unknown(instruction) };
+        let legal = match vector {
+            None => crate::exec::atomic::legal(op, ty),
+            Some(count) => {
+                self.needs(90, instruction)?;
+                crate::exec::atomic::legal_vector(op, ty, count) && space == Space::Global
+            }
+        };
+        if !legal || (red && matches!(op, AtomicOp::Cas | AtomicOp::Exchange)) {
             return self.unknown(instruction);
         }
         let cas = op == AtomicOp::Cas;
         let count = if red { 2 } else { 3 } + usize::from(cas) + usize::from(hint);
         self.done(instruction, mods, count)?;
         let first = usize::from(!red);
-        let dst = if red { NONE } else { self.destination(self.operand(instruction, 0)?)?.slot };
+        let double = ty == Ty::B128;
+        let elements = if double { 2 } else { vector.unwrap_or(1) };
+        let slots = |this: &mut Self, index: usize, written: bool| -> Result<Box<[Slot]>, PtxError> {
+            let found = this.elements(this.operand(instruction, index)?, ty, written)?;
+            if found.len() != elements {
+                return this.fail(format!("`{}` takes {elements} values", instruction.opcode()));
+            }
+            Ok(found.iter().map(|register| register.slot).collect())
+        };
+        let dst = if red { Box::default() } else { slots(self, 0, true)? };
+        let b = slots(self, first + 1, false)?;
+        let c = if cas { slots(self, first + 2, false)? } else { Box::default() };
         let (address, symbol) = self.address(self.operand(instruction, first)?)?;
         let space = self.param_space(space, symbol)?;
         if !matches!(space, Space::Global | Space::Shared | Space::Generic) {
             return self.unknown(instruction);
         }
-        let b = self.source(self.operand(instruction, first + 1)?, ty)?;
-        let c = if cas { self.source(self.operand(instruction, first + 2)?, ty)? } else { NONE };
-        let unused =
-            matches!(instruction.operands.first(), Some(Operand::Name(name, None)) if self.used_once(name));
-        let dst = if unused && !matches!(op, AtomicOp::Cas | AtomicOp::Exchange) { NONE } else { dst };
-        if space != Space::Shared && (dst != NONE || matches!(op, AtomicOp::Cas | AtomicOp::Exchange)) {
+        let unused = dst.iter().all(|slot| *slot == NONE)
+            || matches!(instruction.operands.first(), Some(Operand::Name(name, None)) if self.used_once(name));
+        let swaps = matches!(op, AtomicOp::Cas | AtomicOp::Exchange);
+        let dst = if unused && !swaps { Box::default() } else { dst };
+        if space != Space::Shared && (!dst.is_empty() || swaps) {
             self.communicates = true;
         }
-        let atomic = Atomic { op, ty, space, dst, address, b, c, order };
+        let ty = if double { Ty::B64 } else { ty };
+        let atomic = Atomic { op, ty, space, dst, address, b, c, double, order, scope };
         self.emit(Op::Atomic(Box::new(atomic)), Class::Atomic, ty.bytes(), Shadow::Spread);
         Ok(())
     }
@@ -205,8 +287,25 @@ impl<'m, 's> Decoder<'m, 's> {
         instruction: &Instruction<'s>,
         mods: &mut Modifiers<'s>,
     ) -> Result<(), PtxError> {
+        let reduces = mods.take("reduce");
         if !mods.take("async") {
             return self.unknown(instruction);
+        }
+        if mods.take("bulk") {
+            return self.bulk(instruction, mods, reduces);
+        }
+        if mods.take("mbarrier") {
+            let counted = !mods.take("noinc");
+            let space = mods.choose(&SPACES).unwrap_or(Space::Generic);
+            if reduces || !mods.take("arrive") || mods.ty() != Some(Ty::B64) {
+                return self.unknown(instruction);
+            }
+            self.done(instruction, mods, 1)?;
+            let (address, space) = self.plain_address(self.operand(instruction, 0)?, space)?;
+            let action = MbarrierAction::CopyArrive { counted };
+            let op = Mbarrier { action, space, address, dst: NONE, count: NONE, tx: NONE };
+            self.emit(Op::Mbarrier(Box::new(op)), Class::Async, 0, Shadow::Spread);
+            return Ok(());
         }
         if self.target < 80 {
             return self.fail(format!(
@@ -244,9 +343,7 @@ impl<'m, 's> Decoder<'m, 's> {
         }
         mods.drop_if(cache_hint);
         let hint = mods.take("L2::cache_hint");
-        if !mods.rest().is_empty() {
-            return self.unknown(instruction);
-        }
+        self.all_taken(instruction, mods)?;
         let (dst, _) = self.plain_address(self.operand(instruction, 0)?, Space::Shared)?;
         let (src, _) = self.plain_address(self.operand(instruction, 1)?, Space::Global)?;
         let bytes = match self.operand(instruction, 2)? {
@@ -276,15 +373,31 @@ impl<'m, 's> Decoder<'m, 's> {
     }
 
     fn fence(&mut self, instruction: &Instruction<'s>, mods: &mut Modifiers<'s>) -> Result<(), PtxError> {
-        let cta_only = if instruction.base == "membar" {
-            mods.choose(&[("cta", true), ("gl", false), ("sys", false)])
+        // The asynchronous proxy sees memory in program order here, as the others do.
+        if mods.take("proxy") {
+            mods.drop_if(|word| {
+                matches!(word, "alias" | "async" | "acquire" | "release" | "sync_restrict::shared::cta")
+                    || matches!(word, "global" | "shared::cta" | "shared::cluster")
+                    || matches!(word, "sync_restrict::shared::cluster")
+                    || word.starts_with("async")
+                    || word.starts_with("tensormap::")
+            });
+            mods.choose(&SCOPES);
+            self.all_taken(instruction, mods)?;
+            self.emit(Op::Nop, Class::Other, 0, Shadow::Spread);
+            return Ok(());
+        }
+        mods.take("mbarrier_init");
+        mods.drop_if(|word| word.starts_with("sync_restrict::"));
+        let scope = if instruction.base == "membar" {
+            mods.choose(&[("cta", Scope::Cta), ("gl", Scope::Device), ("sys", Scope::Device)])
         } else {
             mods.choose(&[("sc", ()), ("acq_rel", ()), ("acquire", ()), ("release", ())]);
             mods.choose(&SCOPES)
         };
-        let Some(cta_only) = cta_only else { return self.unknown(instruction) };
+        let Some(scope) = scope else { return self.unknown(instruction) };
         self.done(instruction, mods, 0)?;
-        self.emit(Op::Fence { cta_only }, Class::Other, 0, Shadow::Spread);
+        self.emit(Op::Fence { scope }, Class::Other, 0, Shadow::Spread);
         Ok(())
     }
 

@@ -6,12 +6,17 @@
 //! addresses, and each arithmetic instruction is the function that computes it.
 
 mod body;
+mod bulk;
 mod call;
+mod declare;
+mod functions;
 pub mod inst;
 mod layout;
 mod matrix;
 mod memory;
+mod moves;
 mod operand;
+mod parts;
 pub(crate) mod select;
 pub mod types;
 mod warp;
@@ -49,7 +54,7 @@ pub struct ModuleVariable {
 }
 
 /// A kernel ready to run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Kernel {
     /// Its name.
     pub name: String,
@@ -75,6 +80,12 @@ pub struct Kernel {
     pub shared_bytes: u64,
     /// Local memory of a thread in bytes.
     pub local_bytes: u32,
+    /// Functions with frames.
+    pub frames: Vec<inst::Frame>,
+    /// Where the stack begins in local memory.
+    pub stack_base: u32,
+    /// The slots of the frame pointer and the stack pointer.
+    pub stack_slots: [Slot; 2],
     /// `.maxntid`.
     pub max_threads: Option<[u32; 3]>,
     /// `.reqntid`.
@@ -86,15 +97,32 @@ pub struct Kernel {
     pub declared_registers: u64,
     /// Whether CTAs may wait for one another, so that they must be interleaved.
     pub communicates: bool,
+    /// Whether it has non-coherent loads of global memory.
+    pub noncoherent: bool,
+    /// Whether it names shared memory whose size the launch gives.
+    pub uses_dynamic: bool,
     /// The PTX text, for reports.
     pub source: Arc<str>,
     /// The PTX file's name.
     pub file: String,
     /// Source files of `.loc`.
     pub files: Vec<String>,
+    /// Chains of inlining: file and line, the innermost caller first. The first
+    /// chain is empty.
+    pub chains: Vec<Vec<(u32, u32)>>,
 }
 
 impl Kernel {
+    /// The name as its source has it: C++ names demangled.
+    pub fn shown(&self) -> String {
+        demangled(&self.name).unwrap_or_else(|| self.name.clone())
+    }
+
+    /// Whether an instruction is a load whose value nothing uses.
+    pub fn unread(&self, pc: u32) -> bool {
+        matches!(self.code.get(pc as usize).map(|inst| &inst.op), Some(inst::Op::Load(load)) if load.unread)
+    }
+
     /// The text of a line of the PTX file, trimmed.
     pub fn line_text(&self, line: u32) -> &str {
         self.source.lines().nth(line.saturating_sub(1) as usize).unwrap_or("").trim()
@@ -106,6 +134,8 @@ impl Kernel {
 pub struct Program {
     /// Its kernels.
     pub kernels: Vec<Arc<Kernel>>,
+    /// Kernels that cannot run, by name: what is wrong with one stops no other.
+    pub refused: Vec<(String, PtxError)>,
     /// Bytes of `.global` variables with their initial values.
     pub globals: Vec<u8>,
     /// Where they lie.
@@ -117,7 +147,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Parses and decodes all kernels of a PTX file; `.global` variables are
+    /// Parses a PTX file and decodes its kernels, each by itself; `.global` variables are
     /// linked to lie at `global_base`.
     pub fn load(file: &str, text: &str, global_base: u64) -> Result<Program, PtxError> {
         let module = ptx::parse(file, text)?;
@@ -126,17 +156,31 @@ impl Program {
         let mut by_name: HashMap<&str, &Function<'_>> = HashMap::new();
         for function in &module.functions {
             // A definition wins over its declarations.
-            if function.body.is_some() || !by_name.contains_key(function.name) {
+            let defined = function.body.is_some() || function.broken.is_some();
+            if defined || !by_name.contains_key(function.name) {
                 by_name.insert(function.name, function);
             }
         }
-        let mut kernels = Vec::new();
-        for function in module.functions.iter().filter(|function| function.entry && function.body.is_some()) {
-            let kernel = body::decode(file, &source, &module, &layout, &by_name, function)?;
-            kernels.push(Arc::new(kernel));
+        for (name, target) in &module.aliases {
+            if let Some(function) = by_name.get(target).copied() {
+                by_name.insert(name, function);
+            }
+        }
+        let (mut kernels, mut refused) = (Vec::new(), Vec::new());
+        for function in module.functions.iter().filter(|function| function.entry) {
+            let decoded = match &function.broken {
+                Some(error) => Err(error.clone()),
+                None if function.body.is_none() => continue,
+                None => body::decode(file, &source, &module, &layout, &by_name, function),
+            };
+            match decoded {
+                Ok(kernel) => kernels.push(Arc::new(kernel)),
+                Err(error) => refused.push((function.name.to_owned(), error)),
+            }
         }
         Ok(Program {
             kernels,
+            refused,
             globals: layout.globals,
             global_variables: layout.global_variables,
             constants: layout.constants,
@@ -144,10 +188,27 @@ impl Program {
         })
     }
 
+    /// [`Program::load`], with an error where any kernel is refused.
+    pub fn load_whole(file: &str, text: &str, global_base: u64) -> Result<Program, PtxError> {
+        let program = Program::load(file, text, global_base)?;
+        match program.refused.first() {
+            Some((_, error)) => Err(error.clone()),
+            None => Ok(program),
+        }
+    }
+
     /// A kernel by name.
     pub fn kernel(&self, name: &str) -> Option<&Arc<Kernel>> {
         self.kernels.iter().find(|kernel| kernel.name == name)
     }
+}
+
+/// A C++ name as its source has it, of a mangled one.
+pub fn demangled(name: &str) -> Option<String> {
+    if !name.starts_with("_Z") {
+        return None;
+    }
+    cpp_demangle::Symbol::new(name).ok()?.demangle().ok()
 }
 
 /// An error at a place of a file.

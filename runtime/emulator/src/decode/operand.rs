@@ -2,10 +2,20 @@
 
 use super::{
     body::{Decoder, Register, Symbol},
-    inst::{Address, NONE, Slot, Special},
+    inst::{Address, Class, NONE, Op, Slot, Special},
+    layout,
     types::Ty,
 };
-use crate::ptx::{PtxError, ast::Operand};
+use crate::{
+    exec::alu::Shadow,
+    ptx::{
+        PtxError,
+        ast::{Operand, Space},
+    },
+};
+
+/// Shared memory set aside, for kernels that ask where it is.
+const RESERVED_BYTES: u64 = 1024;
 
 impl<'m, 's> Decoder<'m, 's> {
     /// The slot that holds a constant.
@@ -42,7 +52,7 @@ impl<'m, 's> Decoder<'m, 's> {
                     && index < range.count
                 {
                     return Some(Symbol::Register(Register {
-                        slot: range.first + index as Slot,
+                        slot: range.first + index as Slot * if range.ty == Ty::B128 { 2 } else { 1 },
                         ty: range.ty,
                     }));
                 }
@@ -56,6 +66,15 @@ impl<'m, 's> Decoder<'m, 's> {
         match self.lookup(name) {
             Some(Symbol::Register(register)) => Ok(register),
             Some(_) => self.fail(format!("`{name}` is not a register")),
+            None => self.undeclared(name),
+        }
+    }
+
+    /// The error for a name without a meaning, or with a variable behind it that
+    /// cannot be used.
+    fn undeclared<T>(&self, name: &str) -> Result<T, PtxError> {
+        match self.layout.broken.get(name) {
+            Some(why) => self.fail(why),
             None => self.fail(format!("`{name}` is not declared")),
         }
     }
@@ -95,6 +114,17 @@ impl<'m, 's> Decoder<'m, 's> {
             _ => u64::MAX,
         };
         match operand {
+            Operand::Not(name) if ty == Ty::Pred => {
+                let a = self.register(name)?.slot;
+                let d = self.new_slots(1)?;
+                let f: crate::exec::alu::F1 = |a, d| {
+                    for (d, a) in d.iter_mut().zip(a) {
+                        *d = u64::from(*a == 0);
+                    }
+                };
+                self.emit(Op::Map1 { f, d, a }, Class::Predicate, 1, Shadow::Bytes);
+                Ok(d)
+            }
             Operand::Int(value) => match ty {
                 // An integer where a float is wanted is its value.
                 Ty::F32 => self.constant(u64::from((*value as i64 as f32).to_bits())),
@@ -128,6 +158,9 @@ impl<'m, 's> Decoder<'m, 's> {
                 if let Some(symbol) = self.lookup(name) {
                     return match symbol {
                         Symbol::Register(register) => Ok(register.slot),
+                        Symbol::Variable { space: Space::Local, address, dynamic: true } => {
+                            self.frame_address(address)
+                        }
                         Symbol::Variable { address, dynamic, .. } => {
                             self.variable_address(address, dynamic, 0)
                         }
@@ -135,12 +168,21 @@ impl<'m, 's> Decoder<'m, 's> {
                         Symbol::Label(_) => self.fail(format!("the label `{name}` is not a value")),
                     };
                 }
+                if let Some(place) = name.strip_prefix("%reserved_smem_offset_") {
+                    return self.reserved(place);
+                }
+                if let Some(address) = self.layout.functions.addresses.get(name) {
+                    return self.constant(*address);
+                }
                 match special_named(name) {
                     Some(special) => self.special(special),
-                    None => self.fail(format!("`{name}` is not declared")),
+                    None => self.undeclared(name),
                 }
             }
             Operand::Offset(name, offset) => match self.lookup(name) {
+                Some(Symbol::Variable { space: Space::Local, address, dynamic: true }) => {
+                    self.frame_address(address.wrapping_add_signed(*offset))
+                }
                 Some(Symbol::Variable { address, dynamic, .. }) => {
                     self.variable_address(address, dynamic, *offset)
                 }
@@ -148,6 +190,23 @@ impl<'m, 's> Decoder<'m, 's> {
                 _ => self.fail(format!("`{name}` is not a variable")),
             },
             _ => self.fail("this operand is not a value"),
+        }
+    }
+
+    /// An offset into the shared memory that is set aside for libraries.
+    fn reserved(&mut self, place: &str) -> Result<Slot, PtxError> {
+        let start = match self.reserved {
+            Some(start) => start,
+            None => match layout::place(&mut self.shared, RESERVED_BYTES, 128) {
+                Some(start) => *self.reserved.insert(start),
+                None => return self.fail("the reserved shared memory does not fit"),
+            },
+        };
+        match place {
+            "begin" | "0" => self.constant(start),
+            "1" => self.constant(start + RESERVED_BYTES / 2),
+            "end" | "cap" => self.constant(start + RESERVED_BYTES),
+            _ => self.fail(format!("there is no `%reserved_smem_offset_{place}`")),
         }
     }
 
@@ -172,6 +231,9 @@ impl<'m, 's> Decoder<'m, 's> {
         };
         match self.lookup(name) {
             Some(Symbol::Register(register)) => Ok((Address { base: register.slot, offset: *offset }, None)),
+            Some(symbol @ Symbol::Variable { space: Space::Local, address, dynamic: true }) => {
+                Ok((self.in_frame(address.wrapping_add_signed(*offset))?, Some(symbol)))
+            }
             Some(symbol @ Symbol::Variable { address, dynamic, .. }) => {
                 let base = self.variable_address(address, dynamic, *offset)?;
                 Ok((Address { base, offset: 0 }, Some(symbol)))
@@ -180,7 +242,7 @@ impl<'m, 's> Decoder<'m, 's> {
                 let base = self.constant(u64::from(start).wrapping_add_signed(*offset))?;
                 Ok((Address { base, offset: 0 }, Some(symbol)))
             }
-            _ => self.fail(format!("`{name}` is not declared")),
+            _ => self.undeclared(name),
         }
     }
 
@@ -234,13 +296,17 @@ fn special_named(name: &str) -> Option<Special> {
             _ => return None,
         });
     }
+    if let Some(index) = name.strip_prefix("%envreg").and_then(|digits| digits.parse::<u8>().ok()) {
+        return (index < 32).then_some(Special::Environment(index));
+    }
     Some(match name {
         "%laneid" => Special::LaneId,
         "%warpid" => Special::WarpId,
         "%nwarpid" => Special::WarpCount,
         "%smid" => Special::SmId,
         "%nsmid" => Special::SmCount,
-        "%gridid" => Special::GridId,
+        "%gridid" | "%current_graph_exec" => Special::GridId,
+        "%is_explicit_cluster" => Special::ClusterZero,
         "%lanemask_eq" => Special::LaneMaskEq,
         "%lanemask_lt" => Special::LaneMaskLt,
         "%lanemask_le" => Special::LaneMaskLe,
@@ -250,6 +316,7 @@ fn special_named(name: &str) -> Option<Special> {
         "%total_smem_size" => Special::TotalSharedBytes,
         "%cluster_ctarank" => Special::ClusterZero,
         "%cluster_nctarank" => Special::ClusterOne,
+        "%aggr_smem_size" => Special::TotalSharedBytes,
         "WARP_SZ" => Special::WarpSize,
         _ => return None,
     })

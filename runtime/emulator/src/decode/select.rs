@@ -3,7 +3,7 @@
 
 use super::{
     body::Decoder,
-    inst::{Carry, Class, Clock, Combine, NONE, Op, SetPredicate},
+    inst::{Carry, Class, Combine, NONE, Op, SetPredicate},
     types::{Modifiers, Ty},
 };
 use crate::{
@@ -41,9 +41,7 @@ impl<'m, 's> Decoder<'m, 's> {
         mods: &Modifiers<'s>,
         count: usize,
     ) -> Result<(), PtxError> {
-        if !mods.rest().is_empty() {
-            return self.unknown(instruction);
-        }
+        self.all_taken(instruction, mods)?;
         if instruction.operands.len() != count {
             return self.fail(format!(
                 "`{}` takes {count} operands, {} given",
@@ -52,6 +50,21 @@ impl<'m, 's> Decoder<'m, 's> {
             ));
         }
         Ok(())
+    }
+
+    /// Fails unless every word of the opcode was taken: a word that nothing reads
+    /// would change what the instruction means in silence.
+    pub(super) fn all_taken(
+        &self,
+        instruction: &Instruction<'s>,
+        mods: &Modifiers<'s>,
+    ) -> Result<(), PtxError> {
+        match mods.rest().next() {
+            None => Ok(()),
+            Some(word) => {
+                self.fail(format!("unknown instruction `{}`: it has no `.{word}`", instruction.opcode()))
+            }
+        }
     }
 
     /// An operand by position.
@@ -72,13 +85,22 @@ impl<'m, 's> Decoder<'m, 's> {
         match instruction.base {
             "ld" | "ldu" | "st" | "atom" | "red" | "cp" | "prefetch" | "prefetchu" | "membar" | "fence"
             | "discard" | "applypriority" | "createpolicy" => self.memory(instruction, &mut mods),
+            "tensormap" => self.tensor_map(instruction, &mut mods),
+            "mbarrier" => self.mbarrier(instruction, &mut mods),
+            "barrier" if mods.take("cluster") => self.cluster_barrier(instruction, &mut mods),
+            "mapa" | "getctarank" => self.cluster_address(instruction, &mut mods),
             "bar" | "barrier" | "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => {
                 self.warp(instruction, &mut mods)
             }
-            "mma" | "wmma" | "ldmatrix" | "stmatrix" | "movmatrix" => self.matrix(instruction, &mut mods),
+            "mma" | "wmma" | "wgmma" | "ldmatrix" | "stmatrix" | "movmatrix" => {
+                self.matrix(instruction, &mut mods)
+            }
             "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" | "nanosleep" | "pmevent"
-            | "griddepcontrol" => self.control(instruction, &mut mods),
+            | "setmaxnreg" | "griddepcontrol" => self.control(instruction, &mut mods),
             "setp" | "set" => self.set(instruction, &mut mods),
+            "lop3" if matches!(instruction.operands.first(), Some(Operand::Pair(..))) => {
+                self.logic_predicate(instruction, &mut mods)
+            }
             "mov" => self.mov(instruction, &mut mods),
             "cvta" | "isspacep" => self.windows(instruction, &mut mods),
             "addc" | "subc" | "madc" => self.carry(instruction, &mut mods),
@@ -113,7 +135,10 @@ impl<'m, 's> Decoder<'m, 's> {
             Operand::Name(..) => self.destination(first).map_or(0, |register| register.ty.bytes()),
             _ => 0,
         };
-        let Some(alu) = alu::select(instruction.base, mods, width) else { return self.unknown(instruction) };
+        let given = instruction.operands.len() - 1;
+        let Some(alu) = alu::select(instruction.base, mods, width, given) else {
+            return self.unknown(instruction);
+        };
         self.done(instruction, mods, alu.sources() + 1)?;
         let d = self.destination(first)?;
         if (d.ty == Ty::Pred) != (alu.dst == Ty::Pred) && d.slot != NONE {
@@ -123,9 +148,13 @@ impl<'m, 's> Decoder<'m, 's> {
         for (index, slot) in sources.iter_mut().enumerate().take(alu.sources()) {
             let operand = self.operand(instruction, index + 1)?;
             *slot = match (alu.src[index], operand) {
-                (Ty::Pred, Operand::Not(_)) => return self.fail("a negated predicate is not allowed here"),
+                // The choice by a negated predicate is the one between the other two.
+                (Ty::Pred, Operand::Not(name)) if instruction.base == "selp" => self.register(name)?.slot,
                 (ty, operand) => self.source(operand, ty)?,
             };
+        }
+        if instruction.base == "selp" && matches!(instruction.operands.get(3), Some(Operand::Not(_))) {
+            sources.swap(0, 1);
         }
         let [a, b, c, e] = sources;
         let d_slot = d.slot;
@@ -142,75 +171,9 @@ impl<'m, 's> Decoder<'m, 's> {
         Ok(())
     }
 
-    fn mov(&mut self, instruction: &Instruction<'s>, mods: &mut Modifiers<'s>) -> Result<(), PtxError> {
-        self.done(instruction, mods, 2)?;
-        let Some(ty) = mods.ty() else { return self.unknown(instruction) };
-        let (first, second) = (self.operand(instruction, 0)?, self.operand(instruction, 1)?);
-        match (first, second) {
-            (Operand::Vector(parts), source) => {
-                let bits = u32::from(ty.bytes()) * 8 / parts.len().max(1) as u32;
-                if bits < 8 || ty == Ty::B128 {
-                    return self.unknown(instruction);
-                }
-                let a = self.source(source, ty)?;
-                let parts = parts
-                    .iter()
-                    .map(|part| Ok(self.destination(part)?.slot))
-                    .collect::<Result<Box<[_]>, _>>()?;
-                self.emit(Op::Unpack { parts, a, bits }, Class::Move, (bits / 8) as u8, Shadow::Bytes);
-                Ok(())
-            }
-            (target, Operand::Vector(parts)) => {
-                let bits = u32::from(ty.bytes()) * 8 / parts.len().max(1) as u32;
-                let part_ty = match bits {
-                    8 => Ty::B8,
-                    16 => Ty::B16,
-                    32 => Ty::B32,
-                    _ => return self.unknown(instruction),
-                };
-                if ty == Ty::B128 {
-                    return self.unknown(instruction);
-                }
-                let parts =
-                    parts.iter().map(|part| self.source(part, part_ty)).collect::<Result<Box<[_]>, _>>()?;
-                let d = self.destination(target)?.slot;
-                self.emit(Op::Pack { d, parts, bits }, Class::Move, ty.bytes(), Shadow::Bytes);
-                Ok(())
-            }
-            (target, source) => {
-                let d = self.destination(target)?;
-                let clock = match source {
-                    Operand::Name("%clock", None) => Some(Clock::Clock32),
-                    Operand::Name("%clock_hi" | "%globaltimer_hi", None) => Some(Clock::ClockHigh),
-                    Operand::Name("%clock64" | "%globaltimer", None) => Some(Clock::Clock64),
-                    Operand::Name("%globaltimer_lo", None) => Some(Clock::Clock32),
-                    _ => None,
-                };
-                if let Some(clock) = clock {
-                    self.emit(Op::Clock { d: d.slot, clock }, Class::Other, ty.bytes(), Shadow::Spread);
-                    return Ok(());
-                }
-                if (d.ty == Ty::Pred) != (ty == Ty::Pred) && d.slot != NONE {
-                    return self.fail("the destination of `mov` has the wrong type");
-                }
-                let a = match source {
-                    Operand::Not(_) => return self.fail("a negated predicate is not allowed here"),
-                    source => self.source(source, ty)?,
-                };
-                self.copy(d.slot, a, ty);
-                Ok(())
-            }
-        }
-    }
-
-    fn copy(&mut self, d: u32, a: u32, ty: Ty) {
-        let f: alu::F1 = |a, d| *d = *a;
-        self.emit(Op::Map1 { f, d, a }, Class::Move, ty.bytes(), Shadow::Bytes);
-    }
-
     fn set(&mut self, instruction: &Instruction<'s>, mods: &mut Modifiers<'s>) -> Result<(), PtxError> {
         let is_set = instruction.base == "set";
-        let types = mods.types.clone();
+        let types = mods.all_types();
         let (result, ty) = match (is_set, types.as_slice()) {
             (false, [ty]) => (Ty::Pred, *ty),
             (true, [result, ty]) => (*result, *ty),
@@ -271,8 +234,9 @@ impl<'m, 's> Decoder<'m, 's> {
             return Ok(());
         }
         let to = mods.take("to");
-        let Some(space) = mods.choose(&SPACES) else { return self.unknown(instruction) };
-        let (Some(ty @ (Ty::U32 | Ty::U64)), 1) = (mods.ty(), mods.types.len()) else {
+        let cluster = mods.take("shared::cluster").then_some(Space::Shared);
+        let Some(space) = cluster.or_else(|| mods.choose(&SPACES)) else { return self.unknown(instruction) };
+        let Some(ty @ (Ty::U32 | Ty::U64)) = mods.ty() else {
             return self.unknown(instruction);
         };
         self.done(instruction, mods, 2)?;
@@ -322,7 +286,7 @@ impl<'m, 's> Decoder<'m, 's> {
         }
         let writes = mods.take("cc");
         let high = mods.choose(&[("lo", false), ("hi", true)]);
-        let (Some(ty), 1) = (mods.ty(), mods.types.len()) else { return self.unknown(instruction) };
+        let Some(ty) = mods.ty() else { return self.unknown(instruction) };
         let long = match ty {
             Ty::U32 | Ty::S32 => false,
             Ty::U64 | Ty::S64 => true,
@@ -395,9 +359,7 @@ impl<'m, 's> Decoder<'m, 's> {
             }
             "call" => {
                 mods.take("uni");
-                if !mods.rest().is_empty() {
-                    return self.unknown(instruction);
-                }
+                self.all_taken(instruction, mods)?;
                 return self.call(&instruction.operands);
             }
             "ret" => {
@@ -413,9 +375,33 @@ impl<'m, 's> Decoder<'m, 's> {
                 self.done(instruction, mods, 0)?;
                 Op::Trap
             }
-            "nanosleep" | "pmevent" => Op::Nop,
+            "nanosleep" => {
+                if mods.ty() != Some(Ty::U32) {
+                    return self.unknown(instruction);
+                }
+                self.done(instruction, mods, 1)?;
+                self.source(self.operand(instruction, 0)?, Ty::U32)?;
+                Op::Nop
+            }
+            // How many registers a warp may have changes nothing here.
+            "setmaxnreg" => {
+                let known = [mods.take("inc") || mods.take("dec"), mods.take("sync"), mods.take("aligned")];
+                if known.contains(&false) || mods.ty() != Some(Ty::U32) {
+                    return self.unknown(instruction);
+                }
+                self.done(instruction, mods, 1)?;
+                Op::Nop
+            }
+            "pmevent" => {
+                mods.take("mask");
+                self.done(instruction, mods, 1)?;
+                Op::Nop
+            }
             // Launches run one after the other: what it waits for is done.
-            "griddepcontrol" if mods.take("wait") || mods.take("launch_dependents") => Op::Nop,
+            "griddepcontrol" if mods.take("wait") || mods.take("launch_dependents") => {
+                self.done(instruction, mods, 0)?;
+                Op::Nop
+            }
             _ => return self.unknown(instruction),
         };
         self.emit(op, Class::Control, 0, Shadow::Spread);

@@ -30,6 +30,10 @@ pub enum Ty {
     F64,
     E4m3x2,
     E5m2x2,
+    E2m3x2,
+    E3m2x2,
+    E2m1x2,
+    Ue8m0x2,
 }
 
 impl Ty {
@@ -62,6 +66,10 @@ impl Ty {
             "f64" => Ty::F64,
             "e4m3x2" => Ty::E4m3x2,
             "e5m2x2" => Ty::E5m2x2,
+            "e2m3x2" => Ty::E2m3x2,
+            "e3m2x2" => Ty::E3m2x2,
+            "e2m1x2" => Ty::E2m1x2,
+            "ue8m0x2" => Ty::Ue8m0x2,
             _ => return None,
         })
     }
@@ -69,8 +77,17 @@ impl Ty {
     /// Bytes in a register or in memory; a predicate counts one.
     pub fn bytes(self) -> u8 {
         match self {
-            Ty::Pred | Ty::B8 | Ty::U8 | Ty::S8 => 1,
-            Ty::B16 | Ty::U16 | Ty::S16 | Ty::F16 | Ty::Bf16 | Ty::E4m3x2 | Ty::E5m2x2 => 2,
+            Ty::Pred | Ty::B8 | Ty::U8 | Ty::S8 | Ty::E2m1x2 => 1,
+            Ty::B16
+            | Ty::U16
+            | Ty::S16
+            | Ty::F16
+            | Ty::Bf16
+            | Ty::E4m3x2
+            | Ty::E5m2x2
+            | Ty::E2m3x2
+            | Ty::E3m2x2
+            | Ty::Ue8m0x2 => 2,
             Ty::B32
             | Ty::U32
             | Ty::S32
@@ -101,16 +118,18 @@ pub struct Modifiers<'s> {
     /// Words that are not types, in order; taken ones are gone.
     words: Vec<&'s str>,
     /// The type words in order.
-    pub types: Vec<Ty>,
+    types: Vec<(Ty, &'s str)>,
+    /// How many of the types were asked for.
+    read: usize,
 }
 
 impl<'s> Modifiers<'s> {
     /// Splits the modifiers of an opcode into words and types.
     pub fn new(modifiers: &[&'s str]) -> Self {
-        let mut split = Modifiers { words: Vec::new(), types: Vec::new() };
+        let mut split = Modifiers { words: Vec::new(), types: Vec::new(), read: 0 };
         for word in modifiers {
             match Ty::parse(word) {
-                Some(ty) => split.types.push(ty),
+                Some(ty) => split.types.push((ty, word)),
                 None => split.words.push(word),
             }
         }
@@ -143,13 +162,32 @@ impl<'s> Modifiers<'s> {
         if self.words.is_empty() { None } else { Some(self.words.remove(0)) }
     }
 
-    /// The words that nobody took.
-    pub fn rest(&self) -> &[&'s str] {
-        &self.words
+    /// The words and types that nobody took.
+    pub fn rest(&self) -> impl Iterator<Item = &'s str> + '_ {
+        let types = self.types.iter().skip(self.read).map(|(_, word)| *word);
+        self.words.iter().copied().chain(types)
     }
 
     /// The first type.
-    pub fn ty(&self) -> Option<Ty> {
-        self.types.first().copied()
+    pub fn ty(&mut self) -> Option<Ty> {
+        self.type_at(0)
+    }
+
+    /// The type at a position; it and those before it count as taken.
+    pub fn type_at(&mut self, index: usize) -> Option<Ty> {
+        let ty = self.types.get(index)?.0;
+        self.read = self.read.max(index + 1);
+        Some(ty)
+    }
+
+    /// All types, for instructions that read the whole list.
+    pub fn all_types(&mut self) -> Vec<Ty> {
+        self.read = self.types.len();
+        self.types.iter().map(|(ty, _)| *ty).collect()
+    }
+
+    /// The second type without taking it: what tells mixed forms from plain ones.
+    pub fn peek_second(&self) -> Option<Ty> {
+        self.types.get(1).map(|(ty, _)| *ty)
     }
 }

@@ -31,6 +31,9 @@ impl<'m, 's> Decoder<'m, 's> {
             }
             "bar" | "barrier" => self.barrier(instruction, mods),
             "activemask" => {
+                if mods.ty() != Some(Ty::B32) {
+                    return self.unknown(instruction);
+                }
                 self.done(instruction, mods, 1)?;
                 let d = self.destination(self.operand(instruction, 0)?)?.slot;
                 self.emit(Op::ActiveMask { d }, Class::Warp, 4, Shadow::Spread);
@@ -54,7 +57,15 @@ impl<'m, 's> Decoder<'m, 's> {
             }
             "redux" => {
                 let word = mods.shift();
+                let float = matches!((word, mods.ty()), (Some("min" | "max"), Some(Ty::F32)));
+                let (abs, nan) = (float && mods.take("abs"), float && mods.take("NaN"));
+                if float {
+                    self.needs(100, instruction)?;
+                }
                 let op = match (word, mods.ty()) {
+                    (Some(word), Some(Ty::F32)) if float => {
+                        ReduxOp::Float { largest: word == "max", abs, nan }
+                    }
                     (Some("and"), Some(Ty::B32)) => ReduxOp::And,
                     (Some("or"), Some(Ty::B32)) => ReduxOp::Or,
                     (Some("xor"), Some(Ty::B32)) => ReduxOp::Xor,
@@ -168,9 +179,7 @@ impl<'m, 's> Decoder<'m, 's> {
         } else {
             return self.unknown(instruction);
         };
-        if !mods.rest().is_empty() {
-            return self.unknown(instruction);
-        }
+        self.all_taken(instruction, mods)?;
         let operands = instruction.operands.as_slice();
         let mut barrier =
             Barrier { kind, id: NONE, count: NONE, aligned, dst: NONE, predicate: NONE, negate: false };

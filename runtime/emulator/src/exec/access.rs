@@ -2,17 +2,17 @@
 
 use super::{At, Executor};
 use crate::{
-    decode::{inst::Order, select::CONST_OFFSET},
+    decode::{
+        inst::{Order, Scope},
+        select::CONST_OFFSET,
+    },
     machine::Cta,
     memory::{
-        LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES,
-        clock::merge_snapshots,
-        global::PAGE,
-        overlay::BadAddress,
-        race::{Access, Conflict, Record},
+        LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES, clock::Released, global::PAGE,
+        overlay::BadAddress, race::Access,
     },
     ptx::ast::Space,
-    report::{FaultKind, Side},
+    report::FaultKind,
 };
 
 /// The space of a generic address, and the address within it.
@@ -39,13 +39,9 @@ pub(super) fn space_name(space: Space) -> &'static str {
     }
 }
 
-pub(super) fn access_of(order: Order, write: bool) -> Access {
-    match (order == Order::Weak, write) {
-        (true, false) => Access::Read,
-        (false, false) => Access::StrongRead,
-        (true, true) => Access::Write,
-        (false, true) => Access::StrongWrite,
-    }
+pub(super) fn access_of(order: Order, scope: Scope, write: bool) -> Access {
+    let strong = order != Order::Weak;
+    Access { write, strong, local: strong && scope == Scope::Cta, volatile: order == Order::Volatile }
 }
 
 /// The value of `bytes` bytes at `at`, little-endian, zero where there are none.
@@ -121,8 +117,15 @@ impl Executor<'_> {
         }
         let verb = if write { "write" } else { "read" };
         let name = space_name(space);
+        let hint = space == Space::Shared && self.kernel.uses_dynamic && self.geometry.dynamic_shared == 0;
         self.fault(cta, at, FaultKind::OutOfBounds, Some(address), || {
-            format!("{verb} of {bytes} bytes at {name} address {address:#x}: there are {size} bytes")
+            let text =
+                format!("{verb} of {bytes} bytes at {name} address {address:#x}: there are {size} bytes");
+            if hint {
+                return text
+                    + "; the kernel has dynamic shared memory and the launch gave none (`--shared BYTES`)";
+            }
+            text
         });
         false
     }
@@ -217,11 +220,14 @@ impl Executor<'_> {
         access: Access,
     ) {
         let n = usize::from(bytes);
+        let keep = if bytes >= 8 { u64::MAX } else { (1 << (bytes * 8)) - 1 };
         match space {
             Space::Shared | Space::Local => {
                 let (memory, flags, start) = if space == Space::Shared {
+                    let changed = little_endian(&cta.shared, address, bytes) ^ value & keep;
+                    self.idle &= changed == 0;
                     if self.strict {
-                        self.race(cta, at, space, address, bytes, access);
+                        self.race_with(cta, at, space, address, bytes, access, changed);
                         self.check_flight(cta, at, address, bytes.into(), true);
                     }
                     (&mut cta.shared, &mut cta.shared_defined, address as usize)
@@ -246,100 +252,26 @@ impl Executor<'_> {
                 if !self.deferred_pages.is_empty() && self.deferred_pages.contains(&(address / PAGE)) {
                     self.needs_serial = true;
                 }
+                let changed = self.global.read(address, allocation, offset, bytes) ^ value & keep;
+                self.idle &= changed == 0;
                 if self.strict {
-                    self.race(cta, at, space, address, bytes, access);
+                    self.race_with(cta, at, space, address, bytes, access, changed);
                 }
                 self.global.write(address, allocation, offset, bytes, value, !undefined);
             }
         }
     }
 
-    /// Tells the race detector of an access and reports what it conflicts with.
-    #[inline]
-    pub(super) fn race(
+    /// A strong read sees what the write it reads from released.
+    pub(super) fn acquire(
         &mut self,
         cta: &mut Cta,
         at: At,
         space: Space,
         address: u64,
-        bytes: u8,
-        access: Access,
+        order: Order,
+        scope: Scope,
     ) {
-        if !self.strict {
-            return;
-        }
-        let thread = (at.warp * 32 + at.lane) as u32;
-        let me = cta.index.wrapping_mul(cta.threads).wrapping_add(thread);
-        let (index, threads) = (cta.index, cta.threads);
-        let Some(clock) = cta.clocks.get(thread as usize) else { return };
-        let mut left = u64::from(bytes);
-        let mut next = address;
-        while left > 0 {
-            let in_word = (next % 4) as u32;
-            let step = left.min(4 - u64::from(in_word));
-            let mask = ((1u32 << step) - 1) << in_word;
-            let found = if space == Space::Shared {
-                // Threads of the CTA only: their numbers in it will do.
-                let record = Record::new(thread, clock.epoch, clock.clock, at.pc, mask as u8, access);
-                let ordered = |old: &Record| clock.knows_local(old, old.thread == thread, old.thread);
-                cta.shared_shadow.access((next / 4) as u32, record, access, ordered)
-            } else {
-                let record = Record::new(me, clock.epoch, clock.clock, at.pc, mask as u8, access);
-                let ordered = |old: &Record| clock.knows(old, me, index, threads);
-                let located = self.global.locate(next, step);
-                let page = located.ok().and_then(|(allocation, offset)| {
-                    self.global.page_mut(next, allocation, offset).map(|page| (page, offset))
-                });
-                page.and_then(|(page, offset)| {
-                    page.shadow.access((offset % PAGE / 4) as u32, record, access, ordered)
-                })
-            };
-            if let Some(conflict) = found {
-                self.report_race(cta, at, space, next, access, &conflict);
-                return;
-            }
-            next += step;
-            left -= step;
-        }
-    }
-
-    pub(super) fn report_race(
-        &mut self,
-        cta: &Cta,
-        at: At,
-        space: Space,
-        address: u64,
-        access: Access,
-        conflict: &Conflict,
-    ) {
-        let threads = cta.threads.max(1);
-        let (other_cta, other) = if space == Space::Shared {
-            (cta.index, conflict.other.thread)
-        } else {
-            (conflict.other.thread / threads, conflict.other.thread % threads)
-        };
-        let kind = match space {
-            Space::Shared if other / 32 == at.warp as u32 => FaultKind::WarpRace,
-            Space::Shared => FaultKind::SharedRace,
-            _ if other_cta != cta.index => FaultKind::CtaRace,
-            _ => FaultKind::GlobalRace,
-        };
-        let strong = if conflict.other.strong() { "atomically " } else { "" };
-        let verb = if conflict.other_writes { "written" } else { "read" };
-        let side = Side {
-            pc: conflict.other.pc(),
-            thread: self.thread_place(other_cta, other),
-            what: format!("{strong}{verb} by"),
-        };
-        let mine = if access.writes() { "writes" } else { "reads" };
-        let name = space_name(space);
-        self.fault_with(cta, at, kind, Some(address), vec![side], || {
-            format!("{mine} {name} memory that another thread has {strong}{verb}, and nothing orders the two")
-        });
-    }
-
-    /// A strong read sees what the write it reads from released.
-    pub(super) fn acquire(&mut self, cta: &mut Cta, at: At, space: Space, address: u64, order: Order) {
         if !self.strict || order == Order::Weak {
             return;
         }
@@ -347,12 +279,13 @@ impl Executor<'_> {
         if let Some(snapshot) = released.get(&(address / 4)).cloned()
             && let Some(clock) = cta.clocks.get_mut(at.warp * 32 + at.lane)
         {
-            clock.acquire(&snapshot, order.acquires(), cta.index, cta.threads);
+            clock.acquire(&snapshot, order.acquires(), scope, cta.index, cta.threads);
         }
     }
 
     /// A strong write releases what its thread made ready; an update keeps what
     /// earlier writes released (a release sequence).
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn release(
         &mut self,
         cta: &mut Cta,
@@ -360,33 +293,29 @@ impl Executor<'_> {
         space: Space,
         address: u64,
         order: Order,
+        scope: Scope,
         update: bool,
     ) {
         if !self.strict {
             return;
         }
         let thread = at.warp * 32 + at.lane;
-        let snapshot = if order == Order::Weak {
-            None
-        } else {
-            cta.clocks
-                .get_mut(thread)
-                .and_then(|clock| clock.release(order.releases(), cta.index, thread as u32))
+        let snapshot = match cta.clocks.get_mut(thread) {
+            Some(clock) if order != Order::Weak => {
+                clock.release(order.releases(), scope, cta.index, thread as u32)
+            }
+            _ => Released::default(),
         };
         let released = if space == Space::Shared { &mut cta.released } else { &mut self.global.released };
         let key = address / 4;
-        match snapshot {
-            Some(snapshot) => {
-                let merged = match released.get(&key) {
-                    Some(old) if update => merge_snapshots(Some(old.clone()), &snapshot),
-                    _ => snapshot,
-                };
-                released.insert(key, merged);
-            }
-            None if !update && !released.is_empty() => {
-                released.remove(&key);
-            }
-            None => {}
+        if !snapshot.nothing() {
+            let merged = match released.get(&key) {
+                Some(old) if update => snapshot.after(old),
+                _ => snapshot,
+            };
+            released.insert(key, merged);
+        } else if !update && !released.is_empty() {
+            released.remove(&key);
         }
     }
 

@@ -13,10 +13,8 @@ impl Executor<'_> {
     pub(super) fn async_copy(&mut self, cta: &mut Cta, w: usize, active: u32, pc: u32, copy: &AsyncCopy) {
         if cta.queues.is_empty() {
             cta.queues = vec![AsyncQueue::default(); cta.threads as usize];
-            if self.strict {
-                cta.in_flight = vec![(0, 0); cta.shared.len().div_ceil(4)];
-            }
         }
+        self.prepare_flight(cta);
         let slots = [copy.dst.base, copy.src.base, copy.src_bytes];
         for slot in slots {
             self.check_defined(
@@ -79,7 +77,7 @@ impl Executor<'_> {
                     let step = (wanted - done).min(4) as u8;
                     let step = if step == 3 { 1 } else { step };
                     let (value, undefined) =
-                        self.read(cta, at, Space::Global, src + done, step, Access::Read);
+                        self.read(cta, at, Space::Global, src + done, step, Access::READ);
                     let from = done as usize;
                     data[from..from + usize::from(step)]
                         .copy_from_slice(&value.to_le_bytes()[..usize::from(step)]);
@@ -92,7 +90,7 @@ impl Executor<'_> {
                 for word in 0..bytes / 4 {
                     // Racing accesses before the issue are found now, later ones
                     // by the mark that the words are in flight.
-                    self.race(cta, at, Space::Shared, dst + 4 * word, 4, Access::Write);
+                    self.race(cta, at, Space::Shared, dst + 4 * word, 4, Access::WRITE);
                     self.check_flight(cta, at, dst + 4 * word, 4, true);
                     if let Some(slot) = cta.in_flight.get_mut((dst / 4 + word) as usize) {
                         if slot.0 == 0 {
@@ -102,13 +100,28 @@ impl Executor<'_> {
                     }
                 }
             }
-            let pending = PendingCopy { dst: dst as u32, bytes: copy.bytes, data, defined, pc };
+            let pending = PendingCopy {
+                dst: dst as u32,
+                bytes: copy.bytes,
+                src,
+                wanted: wanted as u8,
+                data,
+                defined,
+                pc,
+            };
             if let Some(queue) = cta.queues.get_mut(w * 32 + lane) {
                 queue.open.push(pending);
             }
         }
         self.count_global(pc, &sources, bytes);
         self.count_shared(pc, &targets, bytes);
+    }
+
+    /// Makes room for marks of what is in flight.
+    pub(super) fn prepare_flight(&mut self, cta: &mut Cta) {
+        if self.strict && cta.in_flight.is_empty() {
+            cta.in_flight = vec![(0, 0); cta.shared.len().div_ceil(4)];
+        }
     }
 
     pub(super) fn commit_group(&mut self, cta: &mut Cta, w: usize, active: u32) {
@@ -146,6 +159,7 @@ impl Executor<'_> {
     fn land(&mut self, cta: &mut Cta, w: usize, lane: usize, copy: &PendingCopy) {
         let at = At { warp: w, lane, pc: copy.pc };
         let (start, bytes) = (copy.dst as usize, usize::from(copy.bytes));
+        self.check_source(cta, at, copy);
         if let Some(target) = cta.shared.get_mut(start..start + bytes) {
             target.copy_from_slice(&copy.data[..bytes]);
         }
@@ -164,7 +178,29 @@ impl Executor<'_> {
                 cta.flying = cta.flying.saturating_sub(1);
                 *slot = (0, 0);
             }
-            self.race(cta, at, Space::Shared, (start + 4 * word) as u64, 4, Access::Write);
+            self.race(cta, at, Space::Shared, (start + 4 * word) as u64, 4, Access::WRITE);
+        }
+    }
+
+    /// Reports a source that no longer holds what the copy was issued for.
+    fn check_source(&mut self, cta: &Cta, at: At, copy: &PendingCopy) {
+        let wanted = u64::from(copy.wanted);
+        let (mut done, mut changed) = (0, None);
+        while done < wanted && changed.is_none() {
+            // The source is aligned to the size of the copy.
+            let step = if wanted - done >= 8 { 8 } else { 1 };
+            let from = done as usize;
+            let mut then = [0; 8];
+            then[..step].copy_from_slice(&copy.data[from..from + step]);
+            if self.peek(cta, at, Space::Global, copy.src + done, step as u8) != u64::from_le_bytes(then) {
+                changed = Some(done);
+            }
+            done += step as u64;
+        }
+        if let Some(byte) = changed {
+            self.fault(cta, at, FaultKind::AsyncSource, Some(copy.src + byte), || {
+                "the source of the copy was overwritten before the copy was waited for".to_owned()
+            });
         }
     }
 
@@ -183,7 +219,9 @@ impl Executor<'_> {
             let sides = vec![Side { pc, thread: other, what: "copied by".to_owned() }];
             let verb = if write { "writes" } else { "reads" };
             self.fault_with(cta, at, FaultKind::AsyncInFlight, Some(word * 4), sides, || {
-                format!("{verb} shared memory that a `cp.async` is still writing: it was not waited for")
+                format!(
+                    "{verb} shared memory that an asynchronous copy is still writing: it was not waited for"
+                )
             });
             return;
         }

@@ -10,11 +10,51 @@ pub fn legal(op: AtomicOp, ty: Ty) -> bool {
     use AtomicOp::{Add, And, Cas, Decrement, Exchange, Increment, Max, Min, Or, Xor};
     match ty {
         Ty::B16 => op == Cas,
+        Ty::B128 => matches!(op, Cas | Exchange),
         Ty::B32 | Ty::B64 => matches!(op, And | Or | Xor | Cas | Exchange),
         Ty::U32 => matches!(op, Add | Increment | Decrement | Min | Max),
         Ty::U64 | Ty::S32 | Ty::S64 => matches!(op, Add | Min | Max),
         Ty::F32 | Ty::F64 | Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2 => op == Add,
         _ => false,
+    }
+}
+
+/// Whether the ISA has an operation on vectors of `count` elements of a type.
+pub fn legal_vector(op: AtomicOp, ty: Ty, count: usize) -> bool {
+    use AtomicOp::{Add, Max, Min};
+    match ty {
+        Ty::F32 => op == Add && count <= 4,
+        Ty::F16x2 | Ty::Bf16x2 => matches!(op, Add | Min | Max) && count <= 4,
+        Ty::F16 | Ty::Bf16 => matches!(op, Add | Min | Max),
+        _ => false,
+    }
+}
+
+/// The smaller or larger of two halves; a NaN gives way to a number.
+fn choose_half(a: u16, b: u16, bf: bool, largest: bool) -> u16 {
+    let read = |code| if bf { bf16_to_f32(code) } else { f16_to_f32(code) };
+    let (x, y) = (read(a), read(b));
+    if x.is_nan() || y.is_nan() {
+        return if !y.is_nan() {
+            b
+        } else if !x.is_nan() {
+            a
+        } else {
+            0x7fff
+        };
+    }
+    // Zeros compare by sign.
+    let first = x < y || (x == y && x.is_sign_negative());
+    if first != largest { a } else { b }
+}
+
+fn halves(ty: Ty, old: u64, b: u64, f: impl Fn(u16, u16, bool) -> u16) -> u64 {
+    let bf = matches!(ty, Ty::Bf16 | Ty::Bf16x2);
+    let low = u64::from(f(old as u16, b as u16, bf));
+    if matches!(ty, Ty::F16x2 | Ty::Bf16x2) {
+        low | u64::from(f((old >> 16) as u16, (b >> 16) as u16, bf)) << 16
+    } else {
+        low
     }
 }
 
@@ -54,6 +94,9 @@ pub fn apply(op: AtomicOp, ty: Ty, old: u64, b: u64, c: u64) -> u64 {
                 old - 1
             }
         }
+        AtomicOp::Min | AtomicOp::Max if ty.float() => {
+            halves(ty, old, b, |a, b, bf| choose_half(a, b, bf, op == AtomicOp::Max))
+        }
         AtomicOp::Min if ty.signed() => signed(old).min(signed(b)) as u64,
         AtomicOp::Max if ty.signed() => signed(old).max(signed(b)) as u64,
         AtomicOp::Min => old.min(b),
@@ -64,13 +107,7 @@ pub fn apply(op: AtomicOp, ty: Ty, old: u64, b: u64, c: u64) -> u64 {
                 u64::from(if sum.is_nan() { 0x7fff_ffff } else { sum.to_bits() })
             }
             Ty::F64 => (f64::from_bits(old) + f64::from_bits(b)).to_bits(),
-            Ty::F16 | Ty::Bf16 => add_half(old as u16, b as u16, ty == Ty::Bf16).into(),
-            Ty::F16x2 | Ty::Bf16x2 => {
-                let bf = ty == Ty::Bf16x2;
-                let low = add_half(old as u16, b as u16, bf);
-                let high = add_half((old >> 16) as u16, (b >> 16) as u16, bf);
-                u64::from(low) | u64::from(high) << 16
-            }
+            Ty::F16 | Ty::Bf16 | Ty::F16x2 | Ty::Bf16x2 => halves(ty, old, b, add_half),
             _ => old.wrapping_add(b),
         },
     };

@@ -139,6 +139,7 @@ impl Executor<'_> {
         } else {
             0
         };
+        self.idle = false;
         let state = std::mem::take(&mut cta.barriers[index]);
         if self.strict && missing > 0 && state.expected.is_none() {
             self.missed(cta, index, &state, missing);

@@ -88,12 +88,19 @@ impl Executor<'_> {
                 group.pc = *target;
                 Some(group)
             }
+            Op::CallFramed(call) => {
+                if active != group.mask {
+                    self.split(cta, w, &mut group, active);
+                }
+                self.call_framed(cta, w, group, call)
+            }
             Op::Return => {
                 if active != group.mask {
                     self.split(cta, w, &mut group, active);
                 }
                 match group.stack.pop() {
                     Some(back) => {
+                        self.leave_frame(cta, w, group.mask, back);
                         group.pc = back;
                         Some(group)
                     }
@@ -117,6 +124,11 @@ impl Executor<'_> {
         if self.strict && !cta.queues.is_empty() {
             self.check_waited(cta, w, lanes);
         }
+        if !cta.bulk.is_empty() {
+            self.bulk_exit(cta, w, lanes);
+        }
+        self.leave_cluster(cta, lanes);
+        self.idle = false;
         let warp = &mut cta.warps[w];
         warp.exited |= lanes;
         for group in &mut warp.groups {

@@ -2,12 +2,31 @@
 
 use super::{At, Executor, lanes_of, mma::Part};
 use crate::{
-    decode::inst::{MatrixMove, Mma, NONE, Slot, WmmaMove},
-    machine::Cta,
+    decode::inst::{MatrixMove, Mma, NONE, Scales, Slot, WmmaMove},
+    machine::{Cta, Warp},
     memory::race::Access,
+    number::{E4M3, widen, widen_scale},
     ptx::ast::Space,
     report::FaultKind,
 };
+
+/// The scales of the rows of A and the columns of B, line after line.
+///
+/// Row r of A has them in lane `4 (r % 8) + 2 thread + r / 8`, column n of B in lane
+/// `4 n + thread`; the bytes from `byte` on follow k.
+fn block_scales(warp: &Warp, scales: &Scales) -> [Vec<f64>; 2] {
+    let line = |part: usize, line: usize| {
+        let thread = (warp.get(scales.thread[part], 0) & 3) as usize;
+        let lane = if part == 0 { 4 * (line % 8) + 2 * (thread & 1) + line / 8 } else { 4 * line + thread };
+        let word = warp.get(scales.data[part], lane);
+        let first = warp.get(scales.byte[part], 0) & 3;
+        (0..u64::from(scales.count)).map(move |chunk| {
+            let code = word >> (8 * ((first + chunk) & 3)) & 0xff;
+            if scales.fractional { widen(code & 0x7f, E4M3) } else { widen_scale(code) }
+        })
+    };
+    [(0..16).flat_map(|row| line(0, row)).collect(), (0..8).flat_map(|column| line(1, column)).collect()]
+}
 
 impl Executor<'_> {
     pub(super) fn multiply(&mut self, cta: &mut Cta, w: usize, members: u32, mma: &Mma) {
@@ -43,8 +62,9 @@ impl Executor<'_> {
                 .and_then(|slot| regs.get(*slot as usize))
                 .map_or(0, |r| r[lane as usize])
         };
+        let scales = mma.scales.map(|scales| block_scales(warp, &scales));
         let mut results = vec![[0u64; 32]; mma.d.len()];
-        mma.shape.multiply(&mma.tables, &mut self.scratch, read, |register, lane, value| {
+        mma.shape.multiply(&mma.tables, &mut self.scratch, scales.as_ref(), read, |register, lane, value| {
             if let Some(result) = results.get_mut(register as usize) {
                 result[lane as usize] = value;
             }
@@ -87,7 +107,7 @@ impl Executor<'_> {
             }
             shared.push(place);
             for word in 0..4 {
-                let (value, undefined) = self.read(cta, at, space, place + 4 * word, 4, Access::Read);
+                let (value, undefined) = self.read(cta, at, space, place + 4 * word, 4, Access::READ);
                 let i = word as usize * 2;
                 rows[lane].0[i] = value as u16;
                 rows[lane].0[i + 1] = (value >> 16) as u16;
@@ -146,13 +166,8 @@ impl Executor<'_> {
                 let half = at_column % 2;
                 let value = cta.warps[w].get(*slot, lane) >> (16 * half) & 0xffff;
                 let undefined = cta.warps[w].undefined_bytes(*slot, lane) >> (2 * half) & 3;
-                if undefined != 0 {
-                    self.fault(cta, at, FaultKind::UninitializedStore, Some(place), || {
-                        "stores a matrix element that is not initialised".to_owned()
-                    });
-                }
                 let element = place + 2 * column as u64;
-                self.write(cta, at, space, element, 2, value, undefined, Access::Write);
+                self.write(cta, at, space, element, 2, value, undefined, Access::WRITE);
             }
         }
         self.count_shared(pc, &shared, 16);
@@ -223,14 +238,12 @@ impl Executor<'_> {
                     let value = cta.warps[w].get(*slot, lane) >> shift;
                     let undefined =
                         cta.warps[w].undefined_bytes(*slot, lane) >> byte_shift & ((1u16 << bytes) - 1) as u8;
-                    if undefined != 0 {
-                        self.fault(cta, at, FaultKind::UninitializedStore, Some(place), || {
-                            "stores a matrix element that is not initialised".to_owned()
-                        });
+                    if undefined != 0 && space == Space::Global {
+                        self.undefined_stored(cta, at, place);
                     }
-                    self.write(cta, at, space, place, bytes, value, undefined, Access::Write);
+                    self.write(cta, at, space, place, bytes, value, undefined, Access::WRITE);
                 } else {
-                    let (value, undefined) = self.read(cta, at, space, place, bytes, Access::Read);
+                    let (value, undefined) = self.read(cta, at, space, place, bytes, Access::READ);
                     if let Some(word) = words.get_mut(register) {
                         word.0 |= value << shift;
                         word.1 |= undefined << byte_shift;

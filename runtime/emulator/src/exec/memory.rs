@@ -2,16 +2,20 @@
 
 use super::{
     At, Executor,
-    access::{access_of, little_endian, space_name, undefined_of},
+    access::{access_of, little_endian, undefined_of},
     lanes_of,
 };
 use crate::{
     counters,
-    decode::inst::{Load, NONE, Order, Store},
+    decode::{
+        inst::{Address, AtomicOp, Load, NONE, Order, Scope, Store},
+        types::Ty,
+    },
     machine::Cta,
     memory::{
         global::PAGE,
-        race::{Access, Record},
+        overlay::Deferred,
+        race::{Access, Record, Relation},
     },
     ptx::ast::Space,
     report::FaultKind,
@@ -35,7 +39,7 @@ impl Executor<'_> {
         {
             return;
         }
-        let access = access_of(load.order, false);
+        let access = access_of(load.order, load.scope, false);
         let (mut global, mut shared) = (Addresses::new(), Addresses::new());
         let mut local = 0;
         for lane in lanes_of(active) {
@@ -56,9 +60,12 @@ impl Executor<'_> {
             for (index, (slot, width)) in load.dst.iter().zip(&load.widths).enumerate() {
                 let element = place + index as u64 * u64::from(load.bytes);
                 if load.order != Order::Weak {
-                    self.acquire(cta, at, space, element, load.order);
+                    self.acquire(cta, at, space, element, load.order, load.scope);
                 }
                 let (mut value, mut undefined) = self.read(cta, at, space, element, load.bytes, access);
+                if load.noncoherent && space == Space::Global {
+                    self.global.note_noncoherent(element, load.bytes, pc, (cta.index, at.thread()));
+                }
                 if *slot == NONE {
                     continue;
                 }
@@ -100,9 +107,12 @@ impl Executor<'_> {
                 if self.strict
                     && let Some(clock) = clocks.get(thread as usize)
                 {
-                    let record = Record::new(thread, clock.epoch, clock.clock, pc, 0xf, Access::Read);
-                    let ordered = |old: &Record| clock.knows_local(old, old.thread == thread, old.thread);
-                    let found = shared_shadow.access((element / 4) as u32, record, Access::Read, ordered);
+                    let record = Record::new(thread, clock.epoch, clock.clock, pc, 0xf, Access::READ);
+                    let relation = |old: &Record| {
+                        let ordered = clock.knows_local(old, old.thread == thread, old.thread);
+                        if ordered { Relation::Ordered } else { Relation::Cta }
+                    };
+                    let found = shared_shadow.access((element / 4) as u32, record, Access::READ, relation);
                     if let Some(conflict) = found {
                         conflicts.push((lane, element, conflict));
                     }
@@ -115,7 +125,7 @@ impl Executor<'_> {
         }
         for (lane, element, conflict) in conflicts {
             let at = At { warp: w, lane, pc };
-            self.report_race(cta, at, Space::Shared, element, Access::Read, &conflict);
+            self.report_race(cta, at, Space::Shared, element, Access::READ, &conflict, false);
         }
         if cta.flying > 0 {
             for (lane, place) in lanes_of(active).zip(places.as_slice()) {
@@ -137,7 +147,7 @@ impl Executor<'_> {
             "the address",
         );
         let total = u64::from(store.bytes) * store.src.len() as u64;
-        let access = access_of(store.order, true);
+        let access = access_of(store.order, store.scope, true);
         let (mut global, mut shared) = (Addresses::new(), Addresses::new());
         let mut local = 0;
         let stored = ((1u16 << store.bytes) - 1) as u8;
@@ -158,14 +168,11 @@ impl Executor<'_> {
                 let element = place + index as u64 * u64::from(store.bytes);
                 let value = cta.warps[w].get(*slot, lane);
                 let undefined = cta.warps[w].undefined_bytes(*slot, lane) & stored;
-                if undefined != 0 && space != Space::Local {
-                    let name = space_name(space);
-                    self.fault(cta, at, FaultKind::UninitializedStore, Some(element), || {
-                        format!("stores a value that is not initialised to {name} memory")
-                    });
+                if undefined != 0 && space == Space::Global {
+                    self.undefined_stored(cta, at, element);
                 }
                 // What a plain store overwrites is no longer released.
-                self.release(cta, at, space, element, store.order, false);
+                self.release(cta, at, space, element, store.order, store.scope, false);
                 self.write(cta, at, space, element, store.bytes, value, undefined, access);
             }
         }
@@ -192,6 +199,7 @@ impl Executor<'_> {
             "the address",
         );
         let bytes = atomic.ty.bytes();
+        let total = u64::from(bytes) * atomic.b.len() as u64;
         let (mut global, mut shared) = (Addresses::new(), Addresses::new());
         // The order of the lanes is open: the schedule rotates it.
         let turn = if self.options.adversarial() { cta.random.below(32) } else { 0 };
@@ -203,54 +211,104 @@ impl Executor<'_> {
             let at = At { warp: w, lane, pc };
             let address =
                 cta.warps[w].get(atomic.address.base, lane).wrapping_add_signed(atomic.address.offset);
-            let Some((space, place)) =
-                self.resolve(cta, at, atomic.space, address, bytes.into(), bytes.into(), true)
+            let Some((space, place)) = self.resolve(cta, at, atomic.space, address, total, total, true)
             else {
                 continue;
             };
-            let warp = &cta.warps[w];
-            let (b, c) = (warp.get(atomic.b, lane), warp.get(atomic.c, lane));
-            let undefined = warp.undefined_bytes(atomic.b, lane) | warp.undefined_bytes(atomic.c, lane);
-            if undefined & ((1u16 << bytes) - 1) as u8 != 0 {
-                self.fault(cta, at, FaultKind::UninitializedStore, Some(address), || {
-                    "an atomic with an operand that is not initialised".to_owned()
-                });
-            }
             match space {
                 Space::Global => global.push(place),
                 Space::Shared => shared.push(place),
                 _ => continue,
             }
-            if space == Space::Global && self.defer && atomic.dst == NONE {
-                self.race(cta, at, space, place, bytes, Access::StrongWrite);
-                self.check_updated(cta, at, place, bytes);
-                if !self.deferred_pages.contains(&(place / PAGE)) {
-                    self.deferred_pages.push(place / PAGE);
-                }
-                self.global.deferred.push(crate::memory::overlay::Deferred {
-                    address: place,
-                    atomic: atomic.op,
-                    ty: atomic.ty,
-                    operand: b,
+            self.atomic_lane(cta, at, atomic, space, place);
+        }
+        self.count_global(pc, global.as_slice(), total);
+        self.count_shared(pc, shared.as_slice(), total);
+    }
+
+    /// Notes undefined bytes that leave for global memory. They are no fault yet:
+    /// it is when someone compares them that they count.
+    pub(super) fn undefined_stored(&mut self, cta: &Cta, at: At, address: u64) {
+        self.fault(cta, at, FaultKind::UninitializedStore, Some(address), || {
+            "stores bytes that are not initialised to global memory; a comparison of them will be a fault"
+                .to_owned()
+        });
+    }
+
+    /// An atomic of one lane: its elements one by one, or both halves of 128 bits.
+    fn atomic_lane(
+        &mut self,
+        cta: &mut Cta,
+        at: At,
+        atomic: &crate::decode::inst::Atomic,
+        space: Space,
+        place: u64,
+    ) {
+        let bytes = atomic.ty.bytes();
+        let lane = at.lane;
+        let element = |index: usize| place + index as u64 * u64::from(bytes);
+        let operands = |cta: &Cta, index: usize| {
+            let warp = &cta.warps[at.warp];
+            let slot = |slots: &[u32]| slots.get(index).copied().unwrap_or(NONE);
+            let (b, c) = (slot(&atomic.b), slot(&atomic.c));
+            let undefined = warp.undefined_bytes(b, lane) | warp.undefined_bytes(c, lane);
+            (warp.get(b, lane), warp.get(c, lane), undefined & ((1u16 << bytes) - 1) as u8)
+        };
+        let mut olds = Vec::with_capacity(atomic.b.len());
+        for index in 0..atomic.b.len() {
+            let (b, _, undefined) = operands(cta, index);
+            let place = element(index);
+            if undefined != 0 {
+                self.fault(cta, at, FaultKind::UninitializedAtomic, Some(place), || {
+                    "an atomic with an operand that is not initialised".to_owned()
                 });
+            }
+            let swaps = matches!(atomic.op, AtomicOp::Cas | AtomicOp::Exchange);
+            let access = access_of(atomic.order, atomic.scope, true);
+            if space == Space::Global && self.defer && atomic.dst.is_empty() && !swaps {
+                self.idle = false;
+                self.race(cta, at, space, place, bytes, access);
+                self.check_updated(cta, at, place, bytes);
+                self.defer_update(place, atomic.op, atomic.ty, b);
                 continue;
             }
-            self.acquire(cta, at, space, place, atomic.order);
-            let (old, undefined) = self.read(cta, at, space, place, bytes, Access::StrongWrite);
+            self.acquire(cta, at, space, place, atomic.order, atomic.scope);
+            let (old, undefined) = self.read(cta, at, space, place, bytes, access);
             if undefined != 0 {
-                self.fault(cta, at, FaultKind::UninitializedStore, Some(address), || {
+                self.fault(cta, at, FaultKind::UninitializedAtomic, Some(place), || {
                     "an atomic updates memory that is not initialised".to_owned()
                 });
             }
-            let new = super::atomic::apply(atomic.op, atomic.ty, old, b, c);
-            self.release(cta, at, space, place, atomic.order, true);
-            self.write(cta, at, space, place, bytes, new, 0, Access::StrongWrite);
-            if atomic.dst != NONE {
-                cta.warps[w].set(atomic.dst, lane, old);
-            }
+            olds.push(old);
         }
-        self.count_global(pc, global.as_slice(), bytes.into());
-        self.count_shared(pc, shared.as_slice(), bytes.into());
+        let equal = olds.iter().enumerate().all(|(index, old)| *old == operands(cta, index).0);
+        for (index, old) in olds.iter().enumerate() {
+            let (b, c, _) = operands(cta, index);
+            let new = match atomic.op {
+                AtomicOp::Cas if atomic.double => {
+                    if equal {
+                        c
+                    } else {
+                        *old
+                    }
+                }
+                op => super::atomic::apply(op, atomic.ty, *old, b, c),
+            };
+            self.release(cta, at, space, element(index), atomic.order, atomic.scope, true);
+            let access = access_of(atomic.order, atomic.scope, true);
+            self.write(cta, at, space, element(index), bytes, new, 0, access);
+        }
+        for (slot, old) in atomic.dst.iter().zip(&olds) {
+            cta.warps[at.warp].set(*slot, lane, *old);
+        }
+    }
+
+    /// Queues a reduction to global memory for the commit.
+    pub(super) fn defer_update(&mut self, address: u64, atomic: AtomicOp, ty: Ty, operand: u64) {
+        if !self.deferred_pages.contains(&(address / PAGE)) {
+            self.deferred_pages.push(address / PAGE);
+        }
+        self.global.deferred.push(Deferred { address, atomic, ty, operand });
     }
 
     /// A deferred reduction still updates memory that must be defined.
@@ -263,7 +321,7 @@ impl Executor<'_> {
         let bit = (offset % PAGE) as usize;
         let mask = (1u64 << bytes) - 1;
         if page.defined[bit / 64] >> (bit % 64) & mask != mask {
-            self.fault(cta, at, FaultKind::UninitializedStore, Some(address), || {
+            self.fault(cta, at, FaultKind::UninitializedAtomic, Some(address), || {
                 "an atomic updates memory that is not initialised".to_owned()
             });
         }
@@ -274,30 +332,26 @@ impl Executor<'_> {
         cta: &mut Cta,
         w: usize,
         active: u32,
-        from: u32,
-        to: u32,
+        from: Address,
+        to: Address,
         bytes: u32,
     ) {
         for lane in lanes_of(active) {
-            let start = (w * 32 + lane) * cta.local_bytes as usize;
-            let (from, to) = (start + from as usize, start + to as usize);
-            let n = bytes as usize;
-            for memory in [&mut cta.local, &mut cta.local_defined] {
-                if from + n <= memory.len() && to + n <= memory.len() {
-                    memory.copy_within(from..from + n, to);
-                }
-            }
+            let place =
+                |address: Address| cta.warps[w].get(address.base, lane).wrapping_add_signed(address.offset);
+            let (from, to) = (place(from), place(to));
+            Self::copy_in_lane(cta, w, lane, from, to, bytes.into());
         }
     }
 
-    pub(super) fn fence(&mut self, cta: &mut Cta, w: usize, active: u32, _cta_only: bool) {
+    pub(super) fn fence(&mut self, cta: &mut Cta, w: usize, active: u32, scope: Scope) {
         if !self.strict {
             return;
         }
         for lane in lanes_of(active) {
             let thread = w * 32 + lane;
             if let Some(clock) = cta.clocks.get_mut(thread) {
-                clock.fence(cta.index, thread as u32, cta.threads);
+                clock.fence(scope, cta.index, thread as u32, cta.threads);
             }
         }
     }

@@ -13,7 +13,9 @@
 //! Products are exact and are summed with the accumulator in `f64`, then rounded
 //! once: at least the precision that the ISA asks for.
 
-use crate::number::{BF16, E4M3, E5M2, F16, Round, TF32, bf16_to_f32, f16_to_f32, narrow, widen};
+use crate::number::{
+    BF16, E2M1, E2M3, E3M2, E4M3, E5M2, F16, Round, TF32, bf16_to_f32, f16_to_f32, narrow, widen,
+};
 
 /// The element types of matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,6 +28,12 @@ pub enum Element {
     F64,
     E4m3,
     E5m2,
+    E2m3,
+    E3m2,
+    /// In the middle of a byte.
+    E2m1,
+    /// Two in a byte.
+    E2m1Packed,
     S8,
     U8,
     S4,
@@ -44,6 +52,9 @@ impl Element {
             "f64" => Element::F64,
             "e4m3" => Element::E4m3,
             "e5m2" => Element::E5m2,
+            "e2m3" => Element::E2m3,
+            "e3m2" => Element::E3m2,
+            "e2m1" => Element::E2m1,
             "s8" => Element::S8,
             "u8" => Element::U8,
             "s4" => Element::S4,
@@ -56,8 +67,14 @@ impl Element {
     /// Bits of an element.
     pub fn bits(self) -> u32 {
         match self {
-            Element::S4 | Element::U4 => 4,
-            Element::S8 | Element::U8 | Element::E4m3 | Element::E5m2 => 8,
+            Element::S4 | Element::U4 | Element::E2m1Packed => 4,
+            Element::S8
+            | Element::U8
+            | Element::E4m3
+            | Element::E5m2
+            | Element::E2m3
+            | Element::E3m2
+            | Element::E2m1 => 8,
             Element::F16 | Element::Bf16 => 16,
             Element::F64 => 64,
             _ => 32,
@@ -74,7 +91,7 @@ impl Element {
     }
 
     /// The value of a code.
-    fn value(self, code: u64) -> f64 {
+    pub(super) fn value(self, code: u64) -> f64 {
         match self {
             Element::F16 => f16_to_f32(code as u16).into(),
             Element::Bf16 => bf16_to_f32(code as u16).into(),
@@ -84,6 +101,10 @@ impl Element {
             Element::F64 => f64::from_bits(code),
             Element::E4m3 => widen(code & 0xff, E4M3),
             Element::E5m2 => widen(code & 0xff, E5M2),
+            Element::E2m3 => widen(code & 0x3f, E2M3),
+            Element::E3m2 => widen(code & 0x3f, E3M2),
+            Element::E2m1 => widen(code >> 2 & 0xf, E2M1),
+            Element::E2m1Packed => widen(code & 0xf, E2M1),
             Element::S8 => (code as i8).into(),
             Element::U8 => (code as u8).into(),
             Element::S4 => (((code << 4) as i8) >> 4).into(),
@@ -132,10 +153,13 @@ pub struct MmaShape {
 impl MmaShape {
     /// Whether it is one of the shapes of `mma.sync`, with its types.
     pub fn known(&self) -> bool {
-        use Element::{Bf16, E4m3, E5m2, F16, F32, F64, S4, S8, S32, Tf32, U4, U8};
+        use Element::{
+            Bf16, E2m1, E2m1Packed, E2m3, E3m2, E4m3, E5m2, F16, F32, F64, S4, S8, S32, Tf32, U4, U8,
+        };
         let half_sums = matches!((self.c, self.d), (F16 | F32, F16 | F32));
         let shape = (self.m, self.n, self.k);
         let fp8 = |e| matches!(e, E4m3 | E5m2);
+        let narrow = |e| fp8(e) || matches!(e, E2m3 | E3m2 | E2m1);
         match (self.a, self.b) {
             (F16, F16) if shape == (8, 8, 4) => half_sums && (self.c == F16 || self.d == F32),
             (F16, F16) => half_sums && self.c == self.d && matches!(shape, (16, 8, 8 | 16)),
@@ -143,6 +167,8 @@ impl MmaShape {
             (Tf32, Tf32) => (self.c, self.d) == (F32, F32) && matches!(shape, (16, 8, 4 | 8)),
             (F64, F64) => (self.c, self.d) == (F64, F64) && matches!(shape, (8, 8, 4) | (16, 8, 4 | 8 | 16)),
             (a, b) if fp8(a) && fp8(b) => half_sums && self.c == self.d && matches!(shape, (16, 8, 16 | 32)),
+            (a, b) if narrow(a) && narrow(b) => half_sums && self.c == self.d && shape == (16, 8, 32),
+            (E2m1Packed, E2m1Packed) => (self.c, self.d) == (F32, F32) && shape == (16, 8, 64),
             (S8 | U8, S8 | U8) => {
                 (self.c, self.d) == (S32, S32) && matches!(shape, (8, 8, 16) | (16, 8, 16 | 32))
             }
@@ -298,6 +324,7 @@ impl MmaShape {
         &self,
         tables: &Tables,
         scratch: &mut Scratch,
+        scales: Option<&[Vec<f64>; 2]>,
         read: impl Fn(Part, u32, u32) -> u64,
         mut write: impl FnMut(u32, u32, u64),
     ) {
@@ -338,6 +365,16 @@ impl MmaShape {
                 Element::U8 => unpack!(8usize, |code: u64| f64::from(code as u8)),
                 Element::S32 => unpack!(32usize, |code: u64| f64::from(code as u32 as i32)),
                 other => unpack!(other.bits() as usize, |code: u64| other.value(code)),
+            }
+        }
+        // A scale stands for a stretch of k of a row of A or a column of B.
+        if let Some(scales) = scales {
+            for (matrix, scales) in [&mut *a, &mut *b].into_iter().zip(scales) {
+                let lines = matrix.len() / k;
+                let stretch = k * lines / scales.len().max(1);
+                for (part, scale) in matrix.chunks_mut(stretch.max(1)).zip(scales) {
+                    part.iter_mut().for_each(|value| *value *= scale);
+                }
             }
         }
         for matrix in 0..count {
@@ -435,7 +472,7 @@ impl MmaShape {
         bytes as u8
     }
 
-    fn encode(&self, value: f64) -> u64 {
+    pub(super) fn encode(&self, value: f64) -> u64 {
         match self.d {
             Element::F16 => narrow(value, F16, Round::NearestEven),
             Element::Bf16 => narrow(value, BF16, Round::NearestEven),

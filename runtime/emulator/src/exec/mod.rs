@@ -5,18 +5,25 @@ pub mod alu;
 mod async_copy;
 pub mod atomic;
 mod barrier;
+mod bulk;
 mod control;
+mod frames;
 mod matrix;
+mod mbarrier;
 mod memory;
 pub mod mma;
+mod print;
+mod races;
+mod set;
 mod shadow;
 mod warp;
+mod wgmma;
 
 use crate::{
     counters::Counters,
     decode::{
         Kernel,
-        inst::{Clock, Combine, NONE, Op, SetPredicate, Slot},
+        inst::{Clock, NONE, Op, Slot},
     },
     launch::{Geometry, Options},
     machine::{Cta, Group, State},
@@ -44,12 +51,23 @@ pub struct Executor<'a> {
     pub faults: Faults,
     /// Counts so far.
     pub counters: Counters,
+    /// What the kernel printed.
+    pub printed: String,
     /// Whether unread reductions to global memory wait for the commit.
     pub defer: bool,
     /// Set when the CTA touches what it deferred: it must run on its own.
     pub needs_serial: bool,
     /// Converged schedules: a group stops here for others to catch up.
     pub until: u32,
+    /// Whether nothing in memory changed since it was last set, nor any thread
+    /// exited or passed a barrier: all that runs may be an endless loop.
+    pub idle: bool,
+    /// Warp-instructions since `idle` was last refuted.
+    pub idle_for: u64,
+    /// How often each instruction had run some time before a limit is reached.
+    pub mark: Option<Vec<u64>>,
+    /// Whether the launch is over, finished or not.
+    pub ended: bool,
     scratch: mma::Scratch,
     deferred_pages: Vec<u64>,
     strict: bool,
@@ -62,6 +80,13 @@ pub(crate) struct At {
     warp: usize,
     lane: usize,
     pc: u32,
+}
+
+impl At {
+    /// The thread in its CTA.
+    fn thread(self) -> u32 {
+        self.warp as u32 * 32 + self.lane as u32
+    }
 }
 
 impl<'a> Executor<'a> {
@@ -83,9 +108,14 @@ impl<'a> Executor<'a> {
             global,
             faults: Faults::new(kernel.place_ids.clone()),
             counters: Counters::new(kernel.code.len()),
+            printed: String::new(),
             defer: false,
             needs_serial: false,
             until: u32::MAX,
+            idle: false,
+            idle_for: 0,
+            mark: None,
+            ended: false,
             scratch: mma::Scratch::default(),
             deferred_pages: Vec::new(),
             strict: options.strict,
@@ -95,14 +125,7 @@ impl<'a> Executor<'a> {
 
     /// A thread's place, from its CTA's linear index.
     pub(crate) fn thread_place(&self, cta: u32, thread: u32) -> ThreadPlace {
-        let [gx, gy, _] = self.geometry.grid;
-        let [bx, by, _] = self.geometry.block;
-        ThreadPlace {
-            cta: [cta % gx, cta / gx % gy, cta / gx / gy],
-            thread: [thread % bx, thread / bx % by, thread / bx / by],
-            warp: thread / 32,
-            lane: thread % 32,
-        }
+        self.geometry.place(cta, thread)
     }
 
     /// Reports a fault of one lane.
@@ -137,7 +160,7 @@ impl<'a> Executor<'a> {
         message: impl FnOnce() -> String,
     ) {
         let thread = self.thread_place(cta.index, at.warp as u32 * 32 + at.lane as u32);
-        let other = others.first().filter(|_| crate::report::is_race(kind)).map_or(u32::MAX, |side| side.pc);
+        let other = others.first().filter(|_| kind.is_race()).map_or(u32::MAX, |side| side.pc);
         self.faults.report(kind, at.pc, other, || Fault {
             kind,
             pc: at.pc,
@@ -207,7 +230,12 @@ impl<'a> Executor<'a> {
             counts.warp_instructions += 1;
             counts.lane_instructions += u64::from(active.count_ones());
             match &inst.op {
-                Op::Branch { .. } | Op::BranchTable { .. } | Op::Call { .. } | Op::Return | Op::Exit => {
+                Op::Branch { .. }
+                | Op::BranchTable { .. }
+                | Op::Call { .. }
+                | Op::CallFramed(_)
+                | Op::Return
+                | Op::Exit => {
                     match self.transfer(cta, w, group, active) {
                         Some(next) => group = next,
                         None => return,
@@ -232,6 +260,18 @@ impl<'a> Executor<'a> {
                             self.split(cta, w, &mut group, active);
                         }
                         match self.arrive(cta, w, group, barrier) {
+                            Some(next) => group = next,
+                            None => return,
+                        }
+                        continue;
+                    }
+                }
+                Op::Mbarrier(op) if op.action.blocks() => {
+                    if active != 0 {
+                        if active != group.mask {
+                            self.split(cta, w, &mut group, active);
+                        }
+                        match self.wait_phase(cta, w, group, op) {
                             Some(next) => group = next,
                             None => return,
                         }
@@ -400,6 +440,25 @@ impl<'a> Executor<'a> {
                     }
                 }
             }
+            Op::CopyPair { d, a } => {
+                let halves = a.map(|slot| warp.regs[slot as usize]);
+                let undefined = a.map(|slot| (warp.undefined_lanes(slot), slot));
+                let bytes = undefined.map(|(lanes, slot)| {
+                    let lanes = lanes & active;
+                    std::array::from_fn::<u8, 32, _>(|lane| {
+                        if lanes >> lane & 1 == 1 { warp.undefined_bytes(slot, lane) } else { 0 }
+                    })
+                });
+                for ((slot, half), bytes) in d.iter().zip(&halves).zip(&bytes) {
+                    if *slot == NONE {
+                        continue;
+                    }
+                    warp.write(*slot, half, active);
+                    for lane in lanes_of(active) {
+                        warp.mark(*slot, lane, bytes[lane]);
+                    }
+                }
+            }
             Op::Clock { d, clock } => {
                 // A clock that never stands still: each warp-instruction is a tick.
                 let ticks = self.clock + cta.executed * 4;
@@ -434,75 +493,28 @@ impl<'a> Executor<'a> {
             Op::Store(store) => self.store(cta, w, active, pc, store),
             Op::Atomic(atomic) => self.atomic(cta, w, active, pc, atomic),
             Op::AsyncCopy(copy) => self.async_copy(cta, w, active, pc, copy),
+            Op::Mbarrier(op) => self.mbarrier(cta, w, active, pc, op),
+            Op::Bulk(copy) => self.bulk(cta, w, active, pc, copy),
+            Op::MapReplace(replace) => self.map_replace(cta, w, active, pc, replace),
+            Op::MapCopy { to, from } => self.map_copy(cta, w, active, pc, *to, *from),
+            Op::BulkCommit => self.bulk_commit(cta, w, active),
+            Op::BulkWait(pending) => self.bulk_wait(cta, w, active, *pending),
             Op::CommitGroup => self.commit_group(cta, w, active),
             Op::WaitGroup(pending) => self.wait_group(cta, w, active, *pending),
             Op::CopyLocal { from, to, bytes } => self.copy_local(cta, w, active, *from, *to, *bytes),
-            Op::Fence { cta_only } => self.fence(cta, w, active, *cta_only),
+            Op::Print(print) => self.print(cta, w, active, pc, print),
+            Op::Fence { scope } => self.fence(cta, w, active, *scope),
             Op::Prefetch | Op::Nop => {}
             Op::Branch { .. }
             | Op::BranchTable { .. }
             | Op::Call { .. }
+            | Op::CallFramed(_)
             | Op::Return
             | Op::Exit
             | Op::Trap
             | Op::Assert { .. }
             | Op::Barrier(_)
             | Op::Warp { .. } => {}
-        }
-    }
-
-    fn set_predicate(&mut self, cta: &mut Cta, w: usize, active: u32, set: &SetPredicate, width: u8) {
-        let warp = &mut cta.warps[w];
-        let (a, b) = (&warp.regs[set.a as usize], &warp.regs[set.b as usize]);
-        let (mut low, mut high): (Lanes, Lanes) = ([0; 32], [0; 32]);
-        (set.low)(a, b, &mut low);
-        match set.high {
-            Some(compare) => compare(a, b, &mut high),
-            None => high = low.map(|value| value ^ 1),
-        }
-        let mut combined = NONE;
-        if let Some((how, slot, negate)) = set.combine {
-            combined = slot;
-            let other = &warp.regs[slot as usize];
-            for values in [&mut low, &mut high] {
-                for (value, other) in values.iter_mut().zip(other) {
-                    let other = u64::from((*other != 0) != negate);
-                    *value = match how {
-                        Combine::And => *value & other,
-                        Combine::Or => *value | other,
-                        Combine::Xor => *value ^ other,
-                    };
-                }
-            }
-        }
-        let sources = [set.a, set.b, combined, NONE];
-        if let Some(value) = set.value {
-            let packed = set.high.is_some();
-            let result: Lanes = std::array::from_fn(|lane| {
-                let half = if packed { (high[lane] * value) << 16 } else { 0 };
-                (low[lane] * value) | half
-            });
-            self.finish(warp, set.p, sources, &result, active, width, alu::Shadow::Spread);
-            return;
-        }
-        // p may be a source of q's shadow: remember it before writing.
-        let undefined = sources.iter().fold(0, |any, slot| any | warp.undefined_lanes(*slot)) & active;
-        // A defined predicate may decide the combination by itself.
-        let forced = match set.combine {
-            Some((how @ (Combine::And | Combine::Or), slot, negate)) => {
-                warp.predicate(slot, negate != (how == Combine::And), active) & !warp.undefined_lanes(slot)
-            }
-            _ => 0,
-        };
-        for (slot, values) in [(set.p, &low), (set.q, &high)] {
-            if slot == NONE {
-                continue;
-            }
-            warp.write(slot, values, active);
-            warp.undefined[slot as usize] &= !active;
-            for lane in lanes_of(undefined & !forced) {
-                warp.mark(slot, lane, 1);
-            }
         }
     }
 

@@ -18,6 +18,7 @@ impl WarpOp {
                 | WarpOp::StoreMatrix(_)
                 | WarpOp::TransposeMatrix { .. }
                 | WarpOp::Wmma(_)
+                | WarpOp::Wgmma(_)
         )
     }
 }
@@ -178,6 +179,10 @@ impl Executor<'_> {
                     ReduxOp::MinUnsigned => values.fold(u32::MAX, u32::min),
                     ReduxOp::MaxUnsigned => values.fold(0, u32::max),
                     ReduxOp::MinSigned => values.fold(i32::MAX, |x, y| x.min(y as i32)) as u32,
+                    ReduxOp::Float { largest, abs, nan } => {
+                        let values = values.map(|bits| if *abs { bits & 0x7fff_ffff } else { bits });
+                        extreme(values.map(f32::from_bits), *largest, *nan).to_bits()
+                    }
                     ReduxOp::MaxSigned => values.fold(i32::MIN, |x, y| x.max(y as i32)) as u32,
                 };
                 for lane in lanes_of(members) {
@@ -195,6 +200,7 @@ impl Executor<'_> {
             WarpOp::LoadMatrix(moved) => self.load_matrix(cta, w, members, pc, moved),
             WarpOp::StoreMatrix(moved) => self.store_matrix(cta, w, members, pc, moved),
             WarpOp::TransposeMatrix { dst, a } => self.transpose(cta, w, members, *dst, *a),
+            WarpOp::Wgmma(op) => self.warpgroup_multiply(cta, w, members, pc, op),
             WarpOp::Wmma(moved) => self.wmma_move(cta, w, members, pc, moved),
         }
     }
@@ -260,4 +266,21 @@ impl Executor<'_> {
             }
         }
     }
+}
+
+/// The smallest (or largest) of floats: NaNs are left out unless they decide.
+fn extreme(values: impl Iterator<Item = f32>, largest: bool, nan: bool) -> f32 {
+    const NAN: f32 = f32::from_bits(0x7fff_ffff);
+    let better = |a: f32, b: f32| if largest { a.total_cmp(&b).is_gt() } else { a.total_cmp(&b).is_lt() };
+    let mut best = None;
+    for value in values {
+        if value.is_nan() {
+            if nan {
+                return NAN;
+            }
+        } else if best.is_none_or(|best| better(value, best)) {
+            best = Some(value);
+        }
+    }
+    best.unwrap_or(NAN)
 }

@@ -1,21 +1,20 @@
 //! A CTA: its warps, memories, barriers and asynchronous copies.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-};
+use std::collections::{HashMap, VecDeque};
 
 use super::{Random, State, Warp};
 use crate::{
     decode::{
         Kernel,
-        inst::{BarrierKind, Special},
+        inst::{AtomicOp, BarrierKind, Special},
+        types::Ty,
     },
     launch::Geometry,
     memory::{
-        clock::{Snapshot, ThreadClock},
+        clock::{Released, ThreadClock},
         race::Shadow,
     },
+    ptx::ast::Space,
 };
 
 /// A barrier that threads have arrived at.
@@ -42,6 +41,10 @@ pub struct PendingCopy {
     pub dst: u32,
     /// Bytes.
     pub bytes: u8,
+    /// Global address of the source, and how many bytes of it are read.
+    pub src: u64,
+    /// The bytes read; the rest is zero.
+    pub wanted: u8,
     /// The data read at issue.
     pub data: [u8; 16],
     /// A bit a byte: defined.
@@ -57,6 +60,62 @@ pub struct AsyncQueue {
     pub open: Vec<PendingCopy>,
     /// Committed groups, the oldest first.
     pub groups: VecDeque<Vec<PendingCopy>>,
+}
+
+/// An `mbarrier`.
+#[derive(Clone, Debug)]
+pub struct Phases {
+    /// Arrivals that a phase waits for.
+    pub expected: i64,
+    /// Arrivals still missing.
+    pub pending: i64,
+    /// Bytes of copies still missing.
+    pub transactions: i64,
+    /// Phases completed.
+    pub phase: u64,
+    /// What the arrivals of this phase released.
+    pub arrived: Released,
+    /// What the completed phases made visible.
+    pub visible: Released,
+}
+
+impl Phases {
+    /// One that waits for so many arrivals.
+    pub fn new(expected: i64) -> Phases {
+        Phases {
+            expected,
+            pending: expected,
+            transactions: 0,
+            phase: 0,
+            arrived: Released::default(),
+            visible: Released::default(),
+        }
+    }
+}
+
+/// A piece of a bulk copy: where it goes, where it came from, its value, its undefined
+/// bytes and its size.
+pub type Piece = (u64, Option<(Space, u64)>, u64, u8, u8);
+
+/// A bulk copy in flight.
+#[derive(Clone, Debug)]
+pub struct BulkCopy {
+    /// The thread that issued it.
+    pub thread: u32,
+    /// The instruction.
+    pub pc: u32,
+    /// Whether it writes shared memory (else global memory).
+    pub to_shared: bool,
+    /// What it writes.
+    pub pieces: Vec<Piece>,
+    /// The mbarrier that counts its bytes.
+    pub mbarrier: Option<u32>,
+    /// Bytes that the mbarrier counts.
+    pub total: i64,
+    /// A reduction in place of a store.
+    pub reduce: Option<(AtomicOp, Ty)>,
+    /// The number of its group among those of its thread; 0 is none yet.
+    pub group: u32,
 }
 
 /// A running CTA.
@@ -79,7 +138,7 @@ pub struct Cta {
     /// Clocks by thread.
     pub clocks: Vec<ThreadClock>,
     /// What released writes to shared memory made visible.
-    pub released: HashMap<u64, Arc<Snapshot>>,
+    pub released: HashMap<u64, Released>,
     /// Local memory, thread after thread.
     pub local: Vec<u8>,
     /// A byte each: whether defined.
@@ -88,6 +147,14 @@ pub struct Cta {
     pub local_bytes: u32,
     /// Barriers in use.
     pub barriers: Vec<BarrierState>,
+    /// `mbarrier`s by shared address.
+    pub phases: HashMap<u32, Phases>,
+    /// By thread: the phase of the cluster's barrier that it arrived at.
+    pub tokens: HashMap<u32, u64>,
+    /// Bulk copies in flight, the oldest first.
+    pub bulk: Vec<BulkCopy>,
+    /// By thread: groups of bulk copies committed.
+    pub bulk_groups: HashMap<u32, u32>,
     /// Asynchronous copies by thread.
     pub queues: Vec<AsyncQueue>,
     /// By word of shared memory: 1 + thread and the instruction of a copy in flight.
@@ -128,6 +195,10 @@ impl Cta {
             local_defined: flags(local),
             local_bytes: kernel.local_bytes,
             barriers: vec![BarrierState::default(); 16],
+            phases: HashMap::new(),
+            tokens: HashMap::new(),
+            bulk: Vec::new(),
+            bulk_groups: HashMap::new(),
             queues: Vec::new(),
             in_flight: Vec::new(),
             flying: 0,
@@ -152,6 +223,10 @@ impl Cta {
         self.local.fill(0);
         self.local_defined.fill(0);
         self.barriers.fill(BarrierState::default());
+        self.phases.clear();
+        self.tokens.clear();
+        self.bulk.clear();
+        self.bulk_groups.clear();
         self.queues.clear();
         self.in_flight.clear();
         self.flying = 0;
@@ -213,7 +288,12 @@ fn special_value(
         Special::WarpCount => geometry.threads().div_ceil(32),
         Special::SmId => cta % 16,
         Special::SmCount => 16,
-        Special::GridId | Special::ClusterZero => 0,
+        Special::Environment(index) => match index {
+            1 => (geometry.workspace >> 32) as u32,
+            2 => geometry.workspace as u32,
+            _ => 0,
+        },
+        Special::GridId | Special::ClusterZero | Special::FramePointer | Special::StackPointer => 0,
         Special::WarpSize => 32,
         Special::LaneMaskEq => 1 << lane,
         Special::LaneMaskLt => (1 << lane) - 1,

@@ -3,8 +3,8 @@
 mod cta;
 mod warp;
 
-pub use cta::{AsyncQueue, BarrierState, Cta, PendingCopy};
-pub use warp::{Group, State, Warp};
+pub use cta::{AsyncQueue, BarrierState, BulkCopy, Cta, PendingCopy, Phases};
+pub use warp::{Group, Saved, State, Warp};
 
 /// The seeded generator of schedules (SplitMix64).
 #[derive(Clone, Debug)]

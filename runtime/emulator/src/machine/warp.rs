@@ -17,6 +17,8 @@ pub enum State {
     Sync(u32),
     /// It stands at a CTA barrier.
     Barrier(u8),
+    /// It waits for a phase of the mbarrier at this shared address.
+    Phase(u32),
 }
 
 /// Lanes with the same program counter that run together for now.
@@ -32,6 +34,17 @@ pub struct Group {
     pub state: State,
 }
 
+/// What a framed function's caller had in its registers.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Saved {
+    pub fp: u64,
+    pub sp: u64,
+    pub first: Slot,
+    pub values: Vec<u64>,
+    pub undefined: Vec<u8>,
+}
+
 /// A warp.
 #[derive(Debug)]
 pub struct Warp {
@@ -41,6 +54,8 @@ pub struct Warp {
     pub undefined: Vec<u32>,
     /// By slot and lane: the undefined bytes, where `undefined` has the lane.
     pub bytes: Vec<[u8; 32]>,
+    /// By lane: the frames of its calls, the outermost first.
+    pub frames: [Vec<Saved>; 32],
     /// Lanes that exist.
     pub populated: u32,
     /// Lanes that have exited.
@@ -57,6 +72,7 @@ impl Warp {
             regs: vec![[0; 32]; slots],
             undefined: vec![0; slots],
             bytes: if strict { vec![[0; 32]; slots] } else { Vec::new() },
+            frames: Default::default(),
             populated: 0,
             exited: 0,
             groups: Vec::new(),
@@ -82,6 +98,7 @@ impl Warp {
                 }
             }
         }
+        self.frames.iter_mut().for_each(Vec::clear);
         self.populated = populated;
         self.exited = 0;
         self.groups.clear();

@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::race::Record;
+use crate::decode::inst::Scope;
 
 /// What is known of another CTA: everything before an epoch, and in that epoch
 /// the clocks of single threads.
@@ -36,10 +37,43 @@ pub struct ThreadClock {
     known: Option<Arc<[u32]>>,
     /// What is known of other CTAs.
     others: Option<Arc<Others>>,
-    /// What the last fence made ready to be released.
+    /// What the last fence made ready to be released, to all CTAs and to this one.
     fence: Option<Arc<Snapshot>>,
-    /// What strong reads saw, to be known after the next fence.
+    near_fence: Option<Arc<Snapshot>>,
+    /// What strong reads saw, to be known after the next fence: released by other
+    /// CTAs, and by this one.
     pending: Option<Arc<Snapshot>>,
+    near_pending: Option<Arc<Snapshot>>,
+}
+
+/// What strong writes to a place made visible.
+#[derive(Clone, Debug, Default)]
+pub struct Released {
+    /// To every CTA.
+    device: Option<Arc<Snapshot>>,
+    /// To the CTA of the writer.
+    near: Option<Arc<Snapshot>>,
+}
+
+impl Released {
+    /// Whether it makes anything visible.
+    pub fn nothing(&self) -> bool {
+        self.device.is_none() && self.near.is_none()
+    }
+
+    /// This, after the earlier `old` that an update leaves visible.
+    pub fn after(self, old: &Released) -> Released {
+        let joined = |new: Option<Arc<Snapshot>>, old: &Option<Arc<Snapshot>>| match (new, old) {
+            (Some(new), Some(old)) => Some(merge_snapshots(Some(old.clone()), &new)),
+            (new, old) => new.or_else(|| old.clone()),
+        };
+        let same = match (&self.near, &old.near) {
+            (Some(new), Some(old)) => new.cta == old.cta,
+            _ => true,
+        };
+        let near = if same { joined(self.near, &old.near) } else { self.near };
+        Released { device: joined(self.device, &old.device), near }
+    }
 }
 
 fn merge_foreign(into: &mut Foreign, from: &Foreign) {
@@ -151,27 +185,76 @@ impl ThreadClock {
         }
     }
 
-    /// A fence: what was done is ready to be released, what was read is known.
-    pub fn fence(&mut self, cta: u32, thread: u32, size: u32) {
-        if let Some(pending) = self.pending.take() {
+    /// A fence: what was done is ready to be released, what was read is known. One
+    /// of CTA scope does so for what this CTA alone exchanges.
+    pub fn fence(&mut self, scope: Scope, cta: u32, thread: u32, size: u32) {
+        if let Some(pending) = self.near_pending.take() {
             self.learn(&pending, cta, size);
         }
-        self.fence = Some(self.snapshot(cta, thread));
+        if scope == Scope::Device
+            && let Some(pending) = self.pending.take()
+        {
+            self.learn(&pending, cta, size);
+        }
+        let snapshot = self.snapshot(cta, thread);
+        if scope == Scope::Device {
+            self.fence = Some(snapshot.clone());
+        }
+        self.near_fence = Some(snapshot);
     }
 
     /// What a strong write makes visible: after a fence, or when it releases.
-    pub fn release(&mut self, releases: bool, cta: u32, thread: u32) -> Option<Arc<Snapshot>> {
-        if releases { Some(self.snapshot(cta, thread)) } else { self.fence.clone() }
+    pub fn release(&mut self, releases: bool, scope: Scope, cta: u32, thread: u32) -> Released {
+        let snapshot = releases.then(|| self.snapshot(cta, thread));
+        let near = snapshot.clone().or_else(|| self.near_fence.clone());
+        match scope {
+            Scope::Cta => Released { device: None, near },
+            Scope::Device => Released { device: snapshot.or_else(|| self.fence.clone()), near },
+        }
     }
 
     /// A strong read of a location with a released snapshot.
-    pub fn acquire(&mut self, snapshot: &Arc<Snapshot>, acquires: bool, cta: u32, size: u32) {
-        if acquires {
-            self.learn(snapshot, cta, size);
-        } else {
-            self.pending = Some(merge_snapshots(self.pending.take(), snapshot));
+    pub fn acquire(&mut self, released: &Released, acquires: bool, scope: Scope, cta: u32, size: u32) {
+        for snapshot in [&released.device, &released.near].into_iter().flatten() {
+            let mine = snapshot.cta == cta;
+            let device = released.device.as_ref().is_some_and(|device| Arc::ptr_eq(device, snapshot));
+            if !mine && (scope == Scope::Cta || !device) {
+                continue;
+            }
+            if acquires {
+                self.learn(snapshot, cta, size);
+            } else if mine {
+                self.near_pending = Some(merge_snapshots(self.near_pending.take(), snapshot));
+            } else {
+                self.pending = Some(merge_snapshots(self.pending.take(), snapshot));
+            }
         }
     }
+
+    /// What fences made ready and what reads left to be known.
+    fn open(&self) -> [&Option<Arc<Snapshot>>; 4] {
+        [&self.fence, &self.near_fence, &self.pending, &self.near_pending]
+    }
+
+    fn set_open(&mut self, open: &[Option<Arc<Snapshot>>; 4]) {
+        let [fence, near_fence, pending, near_pending] = open.clone();
+        (self.fence, self.near_fence) = (fence, near_fence);
+        (self.pending, self.near_pending) = (pending, near_pending);
+    }
+}
+
+/// Joins what the fences and reads of threads left open: behind a barrier any of
+/// them may complete it.
+fn join_open<'c>(clocks: impl Iterator<Item = &'c ThreadClock>) -> [Option<Arc<Snapshot>>; 4] {
+    let mut joined: [Option<Arc<Snapshot>>; 4] = Default::default();
+    for clock in clocks {
+        for (all, one) in joined.iter_mut().zip(clock.open()) {
+            if let Some(snapshot) = one {
+                *all = Some(merge_snapshots(all.take(), snapshot));
+            }
+        }
+    }
+    joined
 }
 
 /// Joins the clocks of `members`: each then knows what any of them did.
@@ -200,30 +283,30 @@ pub fn join(clocks: &mut [ThreadClock], members: &[u32]) {
         }
     }
     let known: Arc<[u32]> = known.into();
+    let open = join_open(members.iter().filter_map(|member| clocks.get(*member as usize)));
     for member in members {
         if let Some(clock) = clocks.get_mut(*member as usize) {
             clock.known = Some(known.clone());
             clock.others = others.clone();
+            clock.set_open(&open);
         }
     }
 }
 
 /// A whole-CTA barrier: a new epoch in which everyone knows everything before.
-/// Fences of any thread before it count for each thread's later releases.
+/// Fences of any thread before it count for each thread's later releases, and a
+/// fence of any thread after it completes what another has read.
 pub fn barrier(clocks: &mut [ThreadClock]) {
     let mut others = None;
-    let mut fence: Option<Arc<Snapshot>> = None;
     for clock in clocks.iter() {
         merge_others(&mut others, &clock.others);
-        if let Some(snapshot) = &clock.fence {
-            fence = Some(merge_snapshots(fence, snapshot));
-        }
     }
+    let open = join_open(clocks.iter());
     for clock in clocks.iter_mut() {
         clock.epoch += 1;
         clock.known = None;
         clock.others = others.clone();
-        clock.fence = fence.clone();
+        clock.set_open(&open);
     }
 }
 
@@ -234,7 +317,7 @@ mod tests {
 
     fn at(clocks: &[ThreadClock], cta: u32, thread: u32) -> Record {
         let clock = &clocks[thread as usize];
-        Record::new(cta * clocks.len() as u32 + thread, clock.epoch, clock.clock, 0, 15, Access::Write)
+        Record::new(cta * clocks.len() as u32 + thread, clock.epoch, clock.clock, 0, 15, Access::WRITE)
     }
 
     #[test]
@@ -256,15 +339,46 @@ mod tests {
         let (mut a, mut b) = (vec![ThreadClock::default(); 2], vec![ThreadClock::default(); 2]);
         let data = at(&a, 0, 1);
         barrier(&mut a);
-        a[0].fence(0, 0, 2);
+        a[0].fence(Scope::Device, 0, 0, 2);
         let late = at(&a, 0, 0);
-        let flag = a[0].release(false, 0, 0).unwrap();
-        b[0].acquire(&flag, false, 1, 2);
+        let flag = a[0].release(false, Scope::Device, 0, 0);
+        b[0].acquire(&flag, false, Scope::Device, 1, 2);
         assert!(!b[0].knows(&data, 2, 1, 2));
-        b[0].fence(1, 0, 2);
+        // A fence of CTA scope completes nothing that came from another CTA.
+        b[0].fence(Scope::Cta, 1, 0, 2);
+        assert!(!b[0].knows(&data, 2, 1, 2));
+        b[0].fence(Scope::Device, 1, 0, 2);
         assert!(b[0].knows(&data, 2, 1, 2));
         assert!(!b[0].knows(&late, 2, 1, 2));
         barrier(&mut b);
         assert!(b[1].knows(&data, 3, 1, 2));
+    }
+
+    #[test]
+    fn behind_a_barrier_any_thread_may_complete_what_one_has_read() {
+        let (mut a, mut b) = (vec![ThreadClock::default(); 2], vec![ThreadClock::default(); 2]);
+        let data = at(&a, 0, 1);
+        barrier(&mut a);
+        let flag = a[0].release(true, Scope::Device, 0, 0);
+        b[0].acquire(&flag, false, Scope::Device, 1, 2);
+        barrier(&mut b);
+        b[1].fence(Scope::Device, 1, 1, 2);
+        assert!(b[1].knows(&data, 3, 1, 2) && !b[0].knows(&data, 2, 1, 2));
+    }
+
+    #[test]
+    fn a_release_of_cta_scope_is_none_to_another_cta() {
+        let (mut a, mut b) = (vec![ThreadClock::default(); 2], vec![ThreadClock::default(); 2]);
+        let data = at(&a, 0, 0);
+        let flag = a[0].release(true, Scope::Cta, 0, 0);
+        b[0].acquire(&flag, true, Scope::Device, 1, 2);
+        assert!(!b[0].knows(&data, 2, 1, 2));
+        a[1].acquire(&flag, true, Scope::Cta, 0, 2);
+        assert!(a[1].knows(&data, 1, 0, 2));
+        let flag = a[0].release(true, Scope::Device, 0, 0);
+        b[0].acquire(&flag, true, Scope::Cta, 1, 2);
+        assert!(!b[0].knows(&data, 2, 1, 2));
+        b[0].acquire(&flag, true, Scope::Device, 1, 2);
+        assert!(b[0].knows(&data, 2, 1, 2));
     }
 }

@@ -95,6 +95,15 @@ impl GlobalMemory {
         Ok(base)
     }
 
+    /// How many bytes of the allocation at `base` are undefined, and the first.
+    pub fn undefined(&self, base: u64) -> Result<Option<(u64, u64)>, MemoryError> {
+        let allocation = &self.allocations[self.index_of(base)?];
+        let Some(map) = &allocation.defined else { return Ok(None) };
+        let undefined = |at: &u64| map.get((at / 64) as usize).is_some_and(|word| word >> (at % 64) & 1 == 0);
+        let mut all = (0..allocation.len).filter(undefined);
+        Ok(all.next().map(|first| (1 + all.count() as u64, first)))
+    }
+
     /// Forbids kernels to write the allocation at `base`.
     pub fn protect(&mut self, base: u64) -> Result<(), MemoryError> {
         let index = self.index_of(base)?;

@@ -8,18 +8,18 @@
 use std::{
     collections::HashMap,
     hash::{BuildHasherDefault, Hasher},
-    sync::Arc,
 };
 
 use super::{
-    clock::Snapshot,
+    clock::Released,
     global::{GlobalMemory, PAGE},
     race::Shadow,
 };
 
 /// Words of a page.
 pub const PAGE_WORDS: usize = PAGE as usize / 4;
-const MAP: usize = PAGE as usize / 64;
+/// Words of a page's bitmap of bytes.
+pub const MAP: usize = PAGE as usize / 64;
 
 /// A page key is an address divided by the page size: spread its low bits.
 #[derive(Default)]
@@ -54,6 +54,19 @@ pub struct Page {
     pub defined: [u64; MAP],
     /// Who accessed what.
     pub shadow: Shadow,
+    /// Bytes read by non-coherent loads, by instruction.
+    pub noncoherent: Vec<NonCoherent>,
+}
+
+/// What one non-coherent load read of a page.
+#[derive(Clone, Debug)]
+pub struct NonCoherent {
+    /// The instruction.
+    pub pc: u32,
+    /// The CTA and the thread in it that read first.
+    pub thread: (u32, u32),
+    /// A bit a byte.
+    pub bytes: [u64; MAP],
 }
 
 /// A reduction whose result nobody in the run reads: applied at the commit.
@@ -94,7 +107,7 @@ pub struct Overlay<'m> {
     /// Reductions to apply at the commit.
     pub deferred: Vec<Deferred>,
     /// What released writes made visible, by address.
-    pub released: HashMap<u64, Arc<Snapshot>>,
+    pub released: HashMap<u64, Released>,
 }
 
 impl<'m> Overlay<'m> {
@@ -181,7 +194,15 @@ impl<'m> Overlay<'m> {
         }
         let at = self.pages.len() as u32;
         let shadow = Shadow::new(PAGE_WORDS);
-        self.pages.push(Page { allocation: index, start, data, written: [0; MAP], defined, shadow });
+        self.pages.push(Page {
+            allocation: index,
+            start,
+            data,
+            written: [0; MAP],
+            defined,
+            shadow,
+            noncoherent: Vec::new(),
+        });
         self.index.insert(key, at);
         Some(at)
     }
@@ -230,6 +251,25 @@ impl<'m> Overlay<'m> {
         page.written[at / 64] |= mask << (at % 64);
         let slot = &mut page.defined[at / 64];
         *slot = *slot & !(mask << (at % 64)) | (u64::from(defined) & mask) << (at % 64);
+    }
+
+    /// Remembers a non-coherent load, to be held against what the launch writes.
+    pub fn note_noncoherent(&mut self, address: u64, bytes: u8, pc: u32, thread: (u32, u32)) {
+        let Ok((allocation, offset)) = self.locate(address, bytes.into()) else { return };
+        if self.read_only(allocation) {
+            return;
+        }
+        let Some(page) = self.page_mut(address, allocation, offset) else { return };
+        let at = (offset % PAGE) as usize;
+        let mask = ((1u64 << bytes.min(8)) - 1) << (at % 64);
+        let known = page.noncoherent.iter().position(|read| read.pc == pc);
+        let slot = known.unwrap_or_else(|| {
+            page.noncoherent.push(NonCoherent { pc, thread, bytes: [0; MAP] });
+            page.noncoherent.len() - 1
+        });
+        if let Some(word) = page.noncoherent.get_mut(slot).and_then(|read| read.bytes.get_mut(at / 64)) {
+            *word |= mask;
+        }
     }
 
     /// What this run leaves behind, detached from the memory below.

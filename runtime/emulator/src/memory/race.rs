@@ -22,6 +22,12 @@ pub struct Record {
 }
 
 const NOBODY: u32 = u32::MAX;
+/// The bits of a record's instruction; above them stand three flags and the mask.
+const PC: u32 = (1 << 25) - 1;
+/// Of CTA scope: no exchange with other CTAs.
+const LOCAL: u32 = 1 << 25;
+/// Volatile, and not an atomic.
+const VOLATILE: u32 = 1 << 26;
 const STRONG: u32 = 1 << 27;
 
 impl Record {
@@ -29,13 +35,14 @@ impl Record {
 
     /// A record of an access to the bytes in `mask` of its word.
     pub fn new(thread: u32, epoch: u32, clock: u32, pc: u32, mask: u8, kind: Access) -> Record {
-        let strong = if matches!(kind, Access::StrongRead | Access::StrongWrite) { STRONG } else { 0 };
-        Record { thread, epoch, clock, meta: pc & (STRONG - 1) | strong | u32::from(mask) << 28 }
+        let flag = |set: bool, bit: u32| if set { bit } else { 0 };
+        let flags = flag(kind.strong, STRONG) | flag(kind.local, LOCAL) | flag(kind.volatile, VOLATILE);
+        Record { thread, epoch, clock, meta: pc & PC | flags | u32::from(mask) << 28 }
     }
 
     /// The instruction.
     pub fn pc(&self) -> u32 {
-        self.meta & (STRONG - 1)
+        self.meta & PC
     }
 
     /// Whether there is an access at all.
@@ -48,9 +55,24 @@ impl Record {
         self.meta & STRONG != 0
     }
 
+    /// Whether it was strong at CTA scope only.
+    pub fn local(&self) -> bool {
+        self.meta & LOCAL != 0
+    }
+
+    /// Whether it was volatile.
+    pub fn volatile(&self) -> bool {
+        self.meta & VOLATILE != 0
+    }
+
     /// The bytes of the word that it touched.
     pub fn mask(&self) -> u8 {
         (self.meta >> 28) as u8
+    }
+
+    /// The part of it that touched byte `i`.
+    fn only(&self, i: u32) -> Record {
+        Record { meta: self.meta & !(0xf << 28) | 1 << (28 + i), ..*self }
     }
 
     fn overlaps(&self, other: &Record) -> bool {
@@ -58,24 +80,41 @@ impl Record {
     }
 }
 
-/// The kinds of access that conflict differently.
+/// What makes accesses conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// A plain load.
-    Read,
-    /// A volatile, relaxed or acquire load.
-    StrongRead,
-    /// A plain store.
-    Write,
-    /// An atomic, or a volatile, relaxed or release store.
-    StrongWrite,
+pub struct Access {
+    /// A store or update.
+    pub write: bool,
+    /// Atomic, volatile, relaxed, acquire or release.
+    pub strong: bool,
+    /// Strong at CTA scope only.
+    pub local: bool,
+    /// Strong for being volatile.
+    pub volatile: bool,
 }
 
 impl Access {
-    /// Whether it writes.
-    pub fn writes(self) -> bool {
-        matches!(self, Access::Write | Access::StrongWrite)
-    }
+    /// A plain load.
+    pub const READ: Access = Access { write: false, strong: false, local: false, volatile: false };
+    /// A plain store.
+    pub const WRITE: Access = Access { write: true, ..Access::READ };
+    /// A volatile, relaxed or acquire load.
+    pub const STRONG_READ: Access = Access { strong: true, ..Access::READ };
+    /// An atomic, or a volatile, relaxed or release store.
+    pub const STRONG_WRITE: Access = Access { strong: true, ..Access::WRITE };
+}
+
+/// How the thread of an earlier access stands to that of a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// The earlier access happened before.
+    Ordered,
+    /// Unordered lanes of one warp.
+    Warp,
+    /// Unordered threads of one CTA.
+    Cta,
+    /// Unordered threads of different CTAs.
+    Grid,
 }
 
 /// What is kept for a word or byte.
@@ -97,6 +136,8 @@ pub struct Conflict {
     pub other: Record,
     /// Whether it wrote.
     pub other_writes: bool,
+    /// Both are volatile, of one warp: an exchange that only volatile orders.
+    pub volatile: bool,
 }
 
 /// The shadow of a range of words.
@@ -108,30 +149,53 @@ pub struct Shadow {
     split: HashMap<u32, Box<[Cell; 4]>>,
 }
 
-/// Finds the conflict of `new` with what a cell holds.
+/// Finds the conflict of `new` with what a cell holds: a race before a volatile
+/// exchange.
 #[inline]
 fn conflict(
     reads: &[Record; 2],
     writes: &[Record; 3],
     new: &Record,
     kind: Access,
-    ordered: &impl Fn(&Record) -> bool,
+    relation: &impl Fn(&Record) -> Relation,
 ) -> Option<Conflict> {
-    for (index, old) in writes.iter().enumerate() {
-        let applies = index < 2 || matches!(kind, Access::Read | Access::Write);
-        if applies && old.overlaps(new) && !ordered(old) {
-            return Some(Conflict { other: *old, other_writes: true });
+    let mut exchange = None;
+    let mut test = |old: &Record, other_writes: bool| {
+        if !old.overlaps(new) {
+            return None;
+        }
+        let both = old.strong() && kind.strong;
+        if both && !(old.local() || kind.local) && !(old.volatile() && kind.volatile) {
+            return None;
+        }
+        let volatile = match relation(old) {
+            Relation::Ordered => return None,
+            _ if !both => false,
+            // Atomics of CTA scope are none to another CTA.
+            Relation::Grid if old.local() || kind.local => false,
+            Relation::Warp if old.volatile() && kind.volatile => true,
+            _ => return None,
+        };
+        let found = Conflict { other: *old, other_writes, volatile };
+        if volatile {
+            exchange.get_or_insert(found);
+            return None;
+        }
+        Some(found)
+    };
+    for old in writes {
+        if let Some(found) = test(old, true) {
+            return Some(found);
         }
     }
-    if kind.writes() {
+    if kind.write {
         for old in reads {
-            let applies = kind == Access::Write || !old.strong();
-            if applies && old.overlaps(new) && !ordered(old) {
-                return Some(Conflict { other: *old, other_writes: false });
+            if let Some(found) = test(old, false) {
+                return Some(found);
             }
         }
     }
-    None
+    exchange
 }
 
 /// Stores `new` as the newest of `slots`; false when that would lose a record of
@@ -171,10 +235,10 @@ fn insert(slots: &mut [Record], new: Record) -> bool {
 }
 
 fn update(reads: &mut [Record; 2], writes: &mut [Record; 3], new: Record, kind: Access) -> bool {
-    match kind {
-        Access::Read | Access::StrongRead => insert(reads, new),
-        Access::Write => insert(&mut writes[..2], new),
-        Access::StrongWrite => insert(&mut writes[2..], new),
+    match (kind.write, kind.strong) {
+        (false, _) => insert(reads, new),
+        (true, false) => insert(&mut writes[..2], new),
+        (true, true) => insert(&mut writes[2..], new),
     }
 }
 
@@ -198,7 +262,7 @@ impl Shadow {
         word: u32,
         new: Record,
         kind: Access,
-        ordered: impl Fn(&Record) -> bool,
+        relation: impl Fn(&Record) -> Relation,
     ) -> Option<Conflict> {
         let at = word as usize;
         if at >= self.words {
@@ -208,7 +272,7 @@ impl Shadow {
             self.reads.resize(self.words, NO_READS);
         }
         if self.writes.is_empty() {
-            if !kind.writes() {
+            if !kind.write {
                 // Only reads so far: nothing to conflict with.
                 if insert(&mut self.reads[at], new) {
                     return None;
@@ -218,7 +282,7 @@ impl Shadow {
         }
         if self.split.is_empty() || !self.split.contains_key(&word) {
             let (reads, writes) = (&mut self.reads[at], &mut self.writes[at]);
-            let found = conflict(reads, writes, &new, kind, &ordered);
+            let found = conflict(reads, writes, &new, kind, &relation);
             if !update(reads, writes, new, kind) {
                 let cell = Cell { reads: *reads, writes: *writes };
                 let byte = |i: u32| {
@@ -240,7 +304,8 @@ impl Shadow {
         let mut found = None;
         for (i, cell) in cells.iter().enumerate() {
             if new.mask() >> i & 1 == 1 && found.is_none() {
-                found = conflict(&cell.reads, &cell.writes, &new, kind, &ordered);
+                let byte = new.only(i as u32);
+                found = conflict(&cell.reads, &cell.writes, &byte, kind, &relation);
             }
         }
         record_bytes(cells, new, kind);
@@ -278,7 +343,7 @@ fn record_bytes(cells: &mut [Cell; 4], new: Record, kind: Access) {
     for (i, cell) in cells.iter_mut().enumerate() {
         if new.mask() >> i & 1 == 1 {
             // Byte cells see whole-byte records only: covered by construction.
-            let byte = Record { meta: new.meta & !(0xf << 28) | 1 << (28 + i), ..new };
+            let byte = new.only(i as u32);
             let single = |record: &mut Record| {
                 if record.exists() {
                     record.meta = record.meta & !(0xf << 28) | 1 << (28 + i);
@@ -299,19 +364,19 @@ mod tests {
         Record::new(thread, 0, 0, thread, mask, kind)
     }
 
-    fn unordered(me: u32) -> impl Fn(&Record) -> bool {
-        move |old| old.thread == me
+    fn unordered(me: u32) -> impl Fn(&Record) -> Relation {
+        move |old| if old.thread == me { Relation::Ordered } else { Relation::Cta }
     }
 
     #[test]
     fn neighbouring_bytes_do_not_conflict() {
         let mut shadow = Shadow::new(1);
         for thread in 0..4u32 {
-            let new = record(thread, 1 << thread, Access::Write);
-            assert_eq!(shadow.access(0, new, Access::Write, unordered(thread)), None);
+            let new = record(thread, 1 << thread, Access::WRITE);
+            assert_eq!(shadow.access(0, new, Access::WRITE, unordered(thread)), None);
         }
-        let new = record(9, 0b0100, Access::Read);
-        let found = shadow.access(0, new, Access::Read, unordered(9)).unwrap();
+        let new = record(9, 0b0100, Access::READ);
+        let found = shadow.access(0, new, Access::READ, unordered(9)).unwrap();
         assert_eq!((found.other.thread, found.other_writes), (2, true));
     }
 
@@ -319,23 +384,43 @@ mod tests {
     fn atomics_conflict_with_plain_accesses_only() {
         let mut shadow = Shadow::new(1);
         for thread in 0..3 {
-            let new = record(thread, 15, Access::StrongWrite);
-            assert_eq!(shadow.access(0, new, Access::StrongWrite, unordered(thread)), None);
+            let new = record(thread, 15, Access::STRONG_WRITE);
+            assert_eq!(shadow.access(0, new, Access::STRONG_WRITE, unordered(thread)), None);
         }
-        let new = record(5, 15, Access::StrongRead);
-        assert_eq!(shadow.access(0, new, Access::StrongRead, unordered(5)), None);
-        let new = record(6, 15, Access::Write);
-        assert!(shadow.access(0, new, Access::Write, unordered(6)).is_some());
+        let new = record(5, 15, Access::STRONG_READ);
+        assert_eq!(shadow.access(0, new, Access::STRONG_READ, unordered(5)), None);
+        let new = record(6, 15, Access::WRITE);
+        assert!(shadow.access(0, new, Access::WRITE, unordered(6)).is_some());
     }
 
     #[test]
     fn a_write_conflicts_with_a_read_of_another_thread() {
         let mut shadow = Shadow::new(2);
         for thread in [7, 3] {
-            shadow.access(1, record(thread, 15, Access::Read), Access::Read, unordered(thread));
+            shadow.access(1, record(thread, 15, Access::READ), Access::READ, unordered(thread));
         }
-        let new = record(3, 15, Access::Write);
-        let found = shadow.access(1, new, Access::Write, unordered(3)).unwrap();
+        let new = record(3, 15, Access::WRITE);
+        let found = shadow.access(1, new, Access::WRITE, unordered(3)).unwrap();
         assert_eq!((found.other.thread, found.other_writes), (7, false));
+    }
+
+    #[test]
+    fn scopes_and_volatile_exchanges() {
+        let from = |relation: Relation| move |_: &Record| relation;
+        let local = Access { local: true, ..Access::STRONG_WRITE };
+        let mut shadow = Shadow::new(1);
+        shadow.access(0, record(0, 15, local), local, from(Relation::Ordered));
+        let new = record(1, 15, Access::STRONG_WRITE);
+        assert!(shadow.access(0, new, Access::STRONG_WRITE, from(Relation::Cta)).is_none());
+        shadow.access(0, record(0, 15, local), local, from(Relation::Ordered));
+        assert!(shadow.access(0, new, Access::STRONG_WRITE, from(Relation::Grid)).is_some());
+        let volatile = |access: Access| Access { volatile: true, ..access };
+        let mut shadow = Shadow::new(1);
+        let write = volatile(Access::STRONG_WRITE);
+        shadow.access(0, record(0, 15, write), write, from(Relation::Ordered));
+        let read = volatile(Access::STRONG_READ);
+        let found = shadow.access(0, record(1, 15, read), read, from(Relation::Warp)).unwrap();
+        assert!(found.volatile && found.other_writes);
+        assert!(shadow.access(0, record(40, 15, read), read, from(Relation::Cta)).is_none());
     }
 }

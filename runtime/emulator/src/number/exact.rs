@@ -92,14 +92,23 @@ fn next(value: f64, up: bool) -> f64 {
     f64::from_bits(if (value > 0.0) == up { bits + 1 } else { bits - 1 })
 }
 
+/// The zero that `a + b` gives where it is exactly zero: negative where both are,
+/// and when rounding down unless both are positive.
+pub fn exact_zero(a: f64, b: f64, round: Round) -> f64 {
+    let (a, b) = (a.is_sign_negative(), b.is_sign_negative());
+    let negative = if round == Round::Down { a || b } else { a && b };
+    if negative { -0.0 } else { 0.0 }
+}
+
 /// `a + b` in a directed mode.
 pub fn add(a: f64, b: f64, round: Round) -> f64 {
     let sum = a + b;
     if !a.is_finite() || !b.is_finite() {
         return sum;
     }
-    if sum == 0.0 && round == Round::Down && a != 0.0 {
-        return -0.0;
+    // A sum that is zero is exact.
+    if sum == 0.0 {
+        return exact_zero(a, b, round);
     }
     direct(sum, round, |r| sign_of_products(&[(a, 1.0), (b, 1.0), (-r, 1.0)]))
 }
@@ -109,6 +118,12 @@ pub fn fma(a: f64, b: f64, c: f64, round: Round) -> f64 {
     let nearest = a.mul_add(b, c);
     if !a.is_finite() || !b.is_finite() || !c.is_finite() {
         return nearest;
+    }
+    if nearest == 0.0 && sign_of_products(&[(a, b), (c, 1.0)]) == Ordering::Equal {
+        let product = if a.is_sign_negative() == b.is_sign_negative() { 0.0 } else { -0.0 };
+        // Factors that are not zero leave a product of c's size and the other sign.
+        let product = if a != 0.0 && b != 0.0 { -c } else { product };
+        return exact_zero(product, c, round);
     }
     direct(nearest, round, |r| sign_of_products(&[(a, b), (c, 1.0), (-r, 1.0)]))
 }

@@ -30,34 +30,54 @@ pub struct Format {
     pub exponent: u32,
     /// Bits of the stored significand.
     pub mantissa: u32,
-    /// Whether the largest exponent holds infinities and NaNs; without it only
-    /// the all-ones code is a NaN (E4M3).
-    pub ieee: bool,
+    /// What the codes at the top of the range mean.
+    pub specials: Specials,
+}
+
+/// The codes of a format that are no numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Specials {
+    /// The largest exponent holds infinities and NaNs.
+    Ieee,
+    /// Only the all-ones code is a NaN (E4M3).
+    Nan,
+    /// Every code is a number: what is too large, and NaN, become the largest.
+    None,
 }
 
 /// IEEE binary16.
-pub const F16: Format = Format { exponent: 5, mantissa: 10, ieee: true };
+pub const F16: Format = Format { exponent: 5, mantissa: 10, specials: Specials::Ieee };
 /// bfloat16.
-pub const BF16: Format = Format { exponent: 8, mantissa: 7, ieee: true };
+pub const BF16: Format = Format { exponent: 8, mantissa: 7, specials: Specials::Ieee };
 /// TF32, without its unused 13 low bits.
-pub const TF32: Format = Format { exponent: 8, mantissa: 10, ieee: true };
+pub const TF32: Format = Format { exponent: 8, mantissa: 10, specials: Specials::Ieee };
 /// IEEE binary32.
-pub const F32: Format = Format { exponent: 8, mantissa: 23, ieee: true };
+pub const F32: Format = Format { exponent: 8, mantissa: 23, specials: Specials::Ieee };
 /// IEEE binary64.
-pub const F64: Format = Format { exponent: 11, mantissa: 52, ieee: true };
+pub const F64: Format = Format { exponent: 11, mantissa: 52, specials: Specials::Ieee };
 /// FP8 with 4 exponent bits.
-pub const E4M3: Format = Format { exponent: 4, mantissa: 3, ieee: false };
+pub const E4M3: Format = Format { exponent: 4, mantissa: 3, specials: Specials::Nan };
 /// FP8 with 5 exponent bits.
-pub const E5M2: Format = Format { exponent: 5, mantissa: 2, ieee: true };
+pub const E5M2: Format = Format { exponent: 5, mantissa: 2, specials: Specials::Ieee };
+/// FP6 with 2 exponent bits.
+pub const E2M3: Format = Format { exponent: 2, mantissa: 3, specials: Specials::None };
+/// FP6 with 3 exponent bits.
+pub const E3M2: Format = Format { exponent: 3, mantissa: 2, specials: Specials::None };
+/// FP4.
+pub const E2M1: Format = Format { exponent: 2, mantissa: 1, specials: Specials::None };
 
 impl Format {
     const fn bias(self) -> i32 {
         (1 << (self.exponent - 1)) - 1
     }
 
-    /// The code of plus infinity, or of the NaN where there is none.
+    /// The code of plus infinity: the one above the largest number.
     pub const fn infinity(self) -> u64 {
-        if self.ieee { ((1 << self.exponent) - 1) << self.mantissa } else { self.nan() }
+        match self.specials {
+            Specials::Ieee => ((1 << self.exponent) - 1) << self.mantissa,
+            Specials::Nan => self.nan(),
+            Specials::None => self.sign(),
+        }
     }
 
     /// The code of the largest finite value.
@@ -65,7 +85,8 @@ impl Format {
         self.infinity() - 1
     }
 
-    /// PTX's canonical NaN: all ones below the sign.
+    /// PTX's canonical NaN: all ones below the sign, which is the largest number
+    /// where there is none.
     pub const fn nan(self) -> u64 {
         (1 << (self.exponent + self.mantissa)) - 1
     }
@@ -111,6 +132,7 @@ pub fn pack(negative: bool, mantissa: u64, exponent: i32, sticky: bool, format: 
     let code = (field << format.mantissa) + kept + u64::from(up);
     if code >= format.infinity() {
         let to_largest = match round {
+            _ if format.specials == Specials::None => true,
             Round::Zero => true,
             Round::Down => !negative,
             Round::Up => negative,
@@ -131,7 +153,8 @@ pub fn narrow(value: f64, format: Format, round: Round) -> u64 {
         if fraction != 0 {
             return format.nan();
         }
-        return format.infinity() | if negative { format.sign() } else { 0 };
+        let infinity = if format.specials == Specials::None { format.largest() } else { format.infinity() };
+        return infinity | if negative { format.sign() } else { 0 };
     }
     let (mantissa, exponent) =
         if field == 0 { (fraction, -1074) } else { (fraction | 1 << 52, field - 1075) };
@@ -142,9 +165,9 @@ pub fn narrow(value: f64, format: Format, round: Round) -> u64 {
 pub fn widen(code: u64, format: Format) -> f64 {
     let negative = code & format.sign() != 0;
     let magnitude = code & (format.sign() - 1);
-    let value = if magnitude == format.nan() && !format.ieee {
+    let value = if magnitude == format.nan() && format.specials == Specials::Nan {
         f64::NAN
-    } else if format.ieee && magnitude >= format.infinity() {
+    } else if format.specials == Specials::Ieee && magnitude >= format.infinity() {
         if magnitude == format.infinity() { f64::INFINITY } else { f64::NAN }
     } else {
         let field = (magnitude >> format.mantissa) as i32;
@@ -162,6 +185,26 @@ pub fn widen(code: u64, format: Format) -> f64 {
 /// `2^e` for exponents of normal `f64`s.
 fn power_of_two(e: i32) -> f64 {
     f64::from_bits(((e + 1023) as u64) << 52)
+}
+
+/// A code of UE8M0, the scales of microscaling formats, as `f64`.
+pub fn widen_scale(code: u64) -> f64 {
+    if code & 0xff == 0xff { f64::NAN } else { power_of_two((code & 0xff) as i32 - 127) }
+}
+
+/// The UE8M0 code of the power of two at or below (or above, for [`Round::Up`])
+/// the magnitude of a value; beyond the range the largest when `finite`, else NaN.
+pub fn narrow_scale(value: f64, round: Round, finite: bool) -> u64 {
+    let bits = value.abs().to_bits();
+    if value.is_nan() {
+        return 0xff;
+    }
+    let above = round == Round::Up && bits & ((1 << 52) - 1) != 0;
+    let exponent = (bits >> 52) as i64 - 1023 + i64::from(above);
+    match exponent + 127 {
+        code if code > 0xfe => 0xfe + u64::from(!finite),
+        code => code.max(0) as u64,
+    }
 }
 
 /// binary16 to `f32`, without branches: the compiler vectorises it.

@@ -1,6 +1,6 @@
 //! The syntax tree of a PTX module. Names borrow from the source text.
 
-use super::Pos;
+use super::{Pos, PtxError};
 
 /// A whole PTX file.
 #[derive(Debug, Default)]
@@ -15,6 +15,8 @@ pub struct Module<'s> {
     pub files: Vec<(u32, &'s str)>,
     /// Module-scope variables.
     pub variables: Vec<Variable<'s>>,
+    /// `.alias` pairs: a name and the function it stands for.
+    pub aliases: Vec<(&'s str, &'s str)>,
     /// Kernels and functions, declarations included.
     pub functions: Vec<Function<'s>>,
 }
@@ -98,6 +100,17 @@ pub struct Function<'s> {
     pub max_registers: Option<u32>,
     /// The body; `None` for a declaration.
     pub body: Option<Vec<Statement<'s>>>,
+    /// Why its body could not be read: what uses it is refused, the rest is not.
+    pub broken: Option<PtxError>,
+}
+
+/// A place in a source file: its index, line and column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub struct Site {
+    pub file: u32,
+    pub line: u32,
+    pub column: u32,
 }
 
 /// One statement of a body.
@@ -111,10 +124,14 @@ pub enum Statement<'s> {
     Instruction(Instruction<'s>),
     /// `{ ... }`
     Block(Vec<Statement<'s>>),
-    /// `.loc file line column`
-    Loc(u32, u32),
+    /// `.loc file line column`, and where the code was inlined.
+    Loc(Site, Option<Site>),
     /// `name: .branchtargets a, b, c;`
     BranchTargets(Vec<&'s str>),
+    /// `name: .callprototype (results) _ (parameters);`
+    Prototype(Vec<Variable<'s>>, Vec<Variable<'s>>),
+    /// `name: .calltargets f, g;`
+    CallTargets(Vec<&'s str>),
 }
 
 /// An instruction with its guard.
@@ -162,6 +179,8 @@ pub enum Operand<'s> {
     Not(&'s str),
     /// `[base + offset]`; `None` is an absolute address.
     Address(Option<&'s str>, i64),
+    /// `[map, {x, y, ...}]` of a tensor copy: the map's address and the coordinates.
+    Tensor(Box<Operand<'s>>, Vec<Operand<'s>>),
     /// `{a, b, ...}`
     Vector(Vec<Operand<'s>>),
     /// `(a, b, ...)` of a call.

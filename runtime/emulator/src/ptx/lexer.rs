@@ -9,7 +9,8 @@ pub(super) enum Token<'s> {
     Word(&'s str),
     /// `.name` without the dot; may hold `::`.
     Dot(&'s str),
-    Int(u64),
+    /// An integer, and whether it is unsigned.
+    Int(u64, bool),
     F32(u32),
     F64(u64),
     Text(&'s str),
@@ -162,7 +163,7 @@ impl<'s> Lexer<'s> {
             _ => digits.parse(),
         };
         match value {
-            Ok(value) => Ok(Token::Int(value)),
+            Ok(value) => Ok(Token::Int(value, digits.len() < text.len() || value > i64::MAX as u64)),
             Err(_) => self.error(pos, format!("`{text}` is not a 64-bit integer")),
         }
     }
@@ -190,7 +191,7 @@ impl<'s> Lexer<'s> {
                 Ok(Token::Text(text))
             }
             b',' | b';' | b':' | b'{' | b'}' | b'[' | b']' | b'(' | b')' | b'@' | b'!' | b'+' | b'-'
-            | b'|' | b'<' | b'>' | b'=' | b'~' | b'*' => {
+            | b'|' | b'<' | b'>' | b'=' | b'~' | b'*' | b'/' | b'%' | b'&' | b'^' | b'?' => {
                 self.at += 1;
                 Ok(Token::Punct(byte))
             }

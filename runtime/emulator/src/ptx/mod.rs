@@ -4,6 +4,8 @@
 //! dotted modifiers. What each instruction means is decided by [`crate::decode`].
 
 pub mod ast;
+mod declare;
+mod expression;
 mod lexer;
 mod parser;
 

@@ -2,12 +2,12 @@
 
 use super::{
     MAX_SOURCE_BYTES, Pos, PtxError,
-    ast::{Function, Init, Instruction, Module, Operand, Space, Statement, Variable},
+    ast::{Function, Instruction, Module, Operand, Site, Statement, Variable},
     lexer::{Spanned, Token, tokens},
 };
 
 /// Blocks may nest this deep; no compiler comes near it.
-const MAX_DEPTH: u32 = 64;
+pub(super) const MAX_DEPTH: u32 = 64;
 
 /// Parses the text of a PTX file; `file` names it in errors.
 pub fn parse<'s>(file: &'s str, text: &'s str) -> Result<Module<'s>, PtxError> {
@@ -21,20 +21,20 @@ pub fn parse<'s>(file: &'s str, text: &'s str) -> Result<Module<'s>, PtxError> {
     Parser { file, tokens: tokens(file, text)?, at: 0, depth: 0 }.module()
 }
 
-struct Parser<'s> {
+pub(super) struct Parser<'s> {
     file: &'s str,
     tokens: Vec<Spanned<'s>>,
-    at: usize,
+    pub(super) at: usize,
     depth: u32,
 }
 
-type Parsed<T> = Result<T, PtxError>;
+pub(super) type Parsed<T> = Result<T, PtxError>;
 
 fn describe(token: Token<'_>) -> String {
     match token {
         Token::Word(word) => format!("`{word}`"),
         Token::Dot(word) => format!("`.{word}`"),
-        Token::Int(value) => format!("`{value}`"),
+        Token::Int(value, _) => format!("`{value}`"),
         Token::F32(_) | Token::F64(_) => "a float constant".to_owned(),
         Token::Text(_) => "a string".to_owned(),
         Token::Punct(byte) => format!("`{}`", byte as char),
@@ -43,23 +43,23 @@ fn describe(token: Token<'_>) -> String {
 }
 
 impl<'s> Parser<'s> {
-    fn peek(&self) -> Token<'s> {
+    pub(super) fn peek(&self) -> Token<'s> {
         self.tokens.get(self.at).map_or(Token::End, |spanned| spanned.token)
     }
 
-    fn peek_at(&self, ahead: usize) -> Token<'s> {
+    pub(super) fn peek_at(&self, ahead: usize) -> Token<'s> {
         self.tokens.get(self.at + ahead).map_or(Token::End, |spanned| spanned.token)
     }
 
-    fn pos(&self) -> Pos {
+    pub(super) fn pos(&self) -> Pos {
         self.tokens.get(self.at).or(self.tokens.last()).map_or(Pos::default(), |spanned| spanned.pos)
     }
 
-    fn glued(&self) -> bool {
+    pub(super) fn glued(&self) -> bool {
         self.tokens.get(self.at).is_some_and(|spanned| spanned.glued)
     }
 
-    fn next(&mut self) -> Token<'s> {
+    pub(super) fn next(&mut self) -> Token<'s> {
         let token = self.peek();
         if token != Token::End {
             self.at += 1;
@@ -67,15 +67,15 @@ impl<'s> Parser<'s> {
         token
     }
 
-    fn fail<T>(&self, pos: Pos, message: impl Into<String>) -> Parsed<T> {
+    pub(super) fn fail<T>(&self, pos: Pos, message: impl Into<String>) -> Parsed<T> {
         Err(PtxError { file: self.file.to_owned(), pos, message: message.into() })
     }
 
-    fn expected<T>(&self, what: &str) -> Parsed<T> {
+    pub(super) fn expected<T>(&self, what: &str) -> Parsed<T> {
         self.fail(self.pos(), format!("expected {what}, found {}", describe(self.peek())))
     }
 
-    fn eat(&mut self, byte: u8) -> bool {
+    pub(super) fn eat(&mut self, byte: u8) -> bool {
         let found = self.peek() == Token::Punct(byte);
         if found {
             self.at += 1;
@@ -91,11 +91,11 @@ impl<'s> Parser<'s> {
         found
     }
 
-    fn punct(&mut self, byte: u8) -> Parsed<()> {
+    pub(super) fn punct(&mut self, byte: u8) -> Parsed<()> {
         if self.eat(byte) { Ok(()) } else { self.expected(&format!("`{}`", byte as char)) }
     }
 
-    fn word(&mut self, what: &str) -> Parsed<&'s str> {
+    pub(super) fn word(&mut self, what: &str) -> Parsed<&'s str> {
         match self.peek() {
             Token::Word(word) => {
                 self.at += 1;
@@ -105,9 +105,9 @@ impl<'s> Parser<'s> {
         }
     }
 
-    fn int(&mut self, what: &str) -> Parsed<u64> {
+    pub(super) fn int(&mut self, what: &str) -> Parsed<u64> {
         match self.peek() {
-            Token::Int(value) => {
+            Token::Int(value, _) => {
                 self.at += 1;
                 Ok(value)
             }
@@ -215,7 +215,13 @@ impl<'s> Parser<'s> {
                     self.at += 1;
                     return self.skip_to_semicolon();
                 }
-                "alias" => return self.fail(pos, "`.alias` is not supported"),
+                "alias" => {
+                    self.at += 1;
+                    let name = self.word("a function's name")?;
+                    self.punct(b',')?;
+                    module.aliases.push((name, self.word("a function's name")?));
+                    return self.punct(b';');
+                }
                 "entry" | "func" => {
                     self.at += 1;
                     let function = self.function(directive == "entry")?;
@@ -285,6 +291,7 @@ impl<'s> Parser<'s> {
             required_threads: None,
             max_registers: None,
             body: None,
+            broken: None,
         };
         loop {
             let pos = self.pos();
@@ -294,7 +301,17 @@ impl<'s> Parser<'s> {
                     return Ok(function);
                 }
                 Token::Punct(b'{') => {
-                    function.body = Some(self.block()?);
+                    let (at, depth) = (self.at, self.depth);
+                    match self.block() {
+                        Ok(body) => function.body = Some(body),
+                        Err(error) => {
+                            (self.at, self.depth) = (at, depth);
+                            if !self.skip_block() {
+                                return Err(error);
+                            }
+                            function.broken = Some(error);
+                        }
+                    }
                     return Ok(function);
                 }
                 Token::Dot(directive) => {
@@ -320,6 +337,20 @@ impl<'s> Parser<'s> {
                     }
                 }
                 _ => return self.expected("the function's body"),
+            }
+        }
+    }
+
+    /// Skips to behind the brace that closes the one that stands here.
+    fn skip_block(&mut self) -> bool {
+        let mut depth = 0u64;
+        loop {
+            match self.next() {
+                Token::Punct(b'{') => depth += 1,
+                Token::Punct(b'}') if depth <= 1 => return true,
+                Token::Punct(b'}') => depth -= 1,
+                Token::End => return false,
+                _ => {}
             }
         }
     }
@@ -350,187 +381,17 @@ impl<'s> Parser<'s> {
         }
     }
 
-    fn state_space(&mut self) -> Parsed<Space> {
-        let space = match self.peek() {
-            Token::Dot("global") => Space::Global,
-            Token::Dot("shared" | "shared::cta") => Space::Shared,
-            Token::Dot("local") => Space::Local,
-            Token::Dot("param" | "param::entry" | "param::func") => Space::Param,
-            Token::Dot("const") => Space::Const,
-            Token::Dot("reg") => Space::Reg,
-            _ => return self.expected("a state space"),
-        };
-        self.at += 1;
-        Ok(space)
-    }
-
-    fn number_of(&mut self) -> Parsed<u64> {
-        self.int("a count")
-    }
-
-    /// One declaration without its `;`.
-    fn declaration(&mut self, external: bool) -> Parsed<Variable<'s>> {
-        let space = self.state_space()?;
-        self.declarator(space, external)
-    }
-
-    fn declarator(&mut self, space: Space, external: bool) -> Parsed<Variable<'s>> {
-        let mut align = None;
-        let mut vector = 1;
-        let mut ty = None;
-        loop {
-            match self.peek() {
-                Token::Dot("align") => {
-                    self.at += 1;
-                    let pos = self.pos();
-                    let bytes = self.int("an alignment")?;
-                    if !bytes.is_power_of_two() || bytes > 1 << 20 {
-                        return self
-                            .fail(pos, format!("the alignment {bytes} is not a power of two below 2^20"));
-                    }
-                    align = Some(bytes);
-                }
-                // `.ptr .global .align 16` describes what a pointer parameter points to.
-                Token::Dot("ptr") => {
-                    self.at += 1;
-                    while let Token::Dot(word) = self.peek() {
-                        self.at += 1;
-                        if word == "align" {
-                            self.int("an alignment")?;
-                        }
-                    }
-                }
-                Token::Dot("v2") => {
-                    self.at += 1;
-                    vector = 2;
-                }
-                Token::Dot("v4") => {
-                    self.at += 1;
-                    vector = 4;
-                }
-                Token::Dot("attribute") => {
-                    let pos = self.pos();
-                    return self.fail(pos, "`.attribute` is not supported");
-                }
-                Token::Dot(word) => {
-                    self.at += 1;
-                    ty = Some(word);
-                }
-                _ => break,
-            }
-        }
-        let pos = self.pos();
-        let name = self.word("a name")?;
-        let Some(ty) = ty else { return self.fail(pos, format!("`{name}` has no type")) };
-        let mut variable = Variable {
-            pos,
-            space,
-            ty,
-            vector,
-            align,
-            name,
-            range: None,
-            dims: Vec::new(),
-            init: None,
-            external,
-        };
-        self.declarator_tail(&mut variable)?;
-        Ok(variable)
-    }
-
-    fn declarator_tail(&mut self, variable: &mut Variable<'s>) -> Parsed<()> {
-        if self.eat(b'<') {
-            variable.range = Some(self.number_of()?);
-            self.punct(b'>')?;
-        }
-        while self.eat(b'[') {
-            if self.eat(b']') {
-                variable.dims.push(None);
-            } else {
-                variable.dims.push(Some(self.number_of()?));
-                self.punct(b']')?;
-            }
-            if variable.dims.len() > 8 {
-                return self.fail(variable.pos, "more than 8 array dimensions");
-            }
-        }
-        if self.eat(b'=') {
-            let mut values = Vec::new();
-            self.initialiser(&mut values, 0)?;
-            variable.init = Some(values);
-        }
-        Ok(())
-    }
-
-    /// Declarations up to and with the `;`: one space and type, several names.
-    fn variables(&mut self, external: bool) -> Parsed<Vec<Variable<'s>>> {
-        let first = self.declaration(external)?;
-        let mut variables = vec![first];
-        while self.eat(b',') {
-            let pos = self.pos();
-            let name = self.word("a name")?;
-            let Some(first) = variables.first() else { break };
-            let mut next = Variable { pos, name, range: None, dims: Vec::new(), init: None, ..first.clone() };
-            self.declarator_tail(&mut next)?;
-            variables.push(next);
-        }
-        self.punct(b';')?;
-        Ok(variables)
-    }
-
-    fn initialiser(&mut self, values: &mut Vec<Init<'s>>, depth: u32) -> Parsed<()> {
-        if depth > MAX_DEPTH {
-            return self.fail(self.pos(), format!("braces nest more than {MAX_DEPTH} deep"));
-        }
-        if !self.eat(b'{') {
-            values.push(self.initial_value()?);
-            return Ok(());
-        }
-        if self.eat(b'}') {
-            return Ok(());
-        }
-        loop {
-            self.initialiser(values, depth + 1)?;
-            if self.eat(b'}') {
-                return Ok(());
-            }
-            self.punct(b',')?;
-        }
-    }
-
-    fn initial_value(&mut self) -> Parsed<Init<'s>> {
-        if let Token::Word(word) = self.peek() {
-            self.at += 1;
-            let generic = word == "generic" && self.eat(b'(');
-            let name = if generic { self.word("a name")? } else { word };
-            if generic {
-                self.punct(b')')?;
-            }
-            let offset = self.offset()?;
-            return Ok(Init::Symbol { name, offset, generic });
-        }
-        Ok(match self.constant()? {
-            Operand::F32(bits) => Init::F32(bits),
-            Operand::F64(bits) => Init::F64(bits),
-            Operand::Int(value) => Init::Int(value),
-            _ => return self.expected("a constant"),
-        })
-    }
-
-    /// `+ 4`, `- 4`, `+ -4` or nothing.
-    fn offset(&mut self) -> Parsed<i64> {
+    /// `+ 4`, `- 4`, `+ -4`, `+ 4 * 2` or nothing.
+    pub(super) fn offset(&mut self) -> Parsed<i64> {
         let mut total = 0i64;
         loop {
-            let mut negative = match self.peek() {
+            let negative = match self.peek() {
                 Token::Punct(b'+') => false,
                 Token::Punct(b'-') => true,
                 _ => return Ok(total),
             };
             self.at += 1;
-            if self.eat(b'-') {
-                negative = !negative;
-            }
-            let value = self.int("an offset")? as i64;
+            let value = self.term()? as i64;
             total = total.wrapping_add(if negative { value.wrapping_neg() } else { value });
         }
     }
@@ -586,34 +447,53 @@ impl<'s> Parser<'s> {
             }
             "loc" => {
                 self.at += 1;
-                let file = self.small("a file index")?;
-                let line = self.small("a line")?;
-                self.int("a column")?;
+                let site = self.site()?;
                 // `, function_name $L, inlined_at 1 2 3` fills the rest of the line.
-                if self.peek() == Token::Punct(b',') {
-                    while self.pos().line == pos.line && self.peek() != Token::End {
-                        self.at += 1;
+                let mut inlined = None;
+                while self.pos().line == pos.line && self.peek() != Token::End {
+                    let word = self.next();
+                    if word == Token::Word("inlined_at") {
+                        inlined = Some(self.site()?);
                     }
                 }
-                body.push(Statement::Loc(file, line));
+                body.push(Statement::Loc(site, inlined));
                 Ok(())
             }
             "pragma" => {
                 self.at += 1;
                 self.skip_to_semicolon()
             }
-            "branchtargets" => {
+            "branchtargets" | "calltargets" => {
                 self.at += 1;
-                let mut labels = vec![self.word("a label")?];
+                let mut names = vec![self.word("a name")?];
                 while self.eat(b',') {
-                    labels.push(self.word("a label")?);
+                    names.push(self.word("a name")?);
                 }
                 self.punct(b';')?;
-                body.push(Statement::BranchTargets(labels));
+                body.push(if directive == "branchtargets" {
+                    Statement::BranchTargets(names)
+                } else {
+                    Statement::CallTargets(names)
+                });
+                Ok(())
+            }
+            "callprototype" => {
+                self.at += 1;
+                let returns = if self.peek() == Token::Punct(b'(') { self.parameters()? } else { Vec::new() };
+                self.word("`_`")?;
+                let params = if self.peek() == Token::Punct(b'(') { self.parameters()? } else { Vec::new() };
+                self.skip_to_semicolon()?;
+                body.push(Statement::Prototype(returns, params));
                 Ok(())
             }
             _ => self.fail(pos, format!("`.{directive}` is not supported here")),
         }
+    }
+
+    fn site(&mut self) -> Parsed<Site> {
+        let file = self.small("a file index")?;
+        let line = self.small("a line")?;
+        Ok(Site { file, line, column: self.small("a column")? })
     }
 
     fn instruction(&mut self) -> Parsed<Instruction<'s>> {
@@ -633,7 +513,7 @@ impl<'s> Parser<'s> {
         let mut operands = Vec::new();
         if !self.eat(b';') {
             loop {
-                operands.push(self.operand(0)?);
+                operands.push(self.operand(0, base == "call")?);
                 if self.eat(b';') {
                     break;
                 }
@@ -643,19 +523,20 @@ impl<'s> Parser<'s> {
         Ok(Instruction { pos, guard, base, modifiers, operands })
     }
 
-    fn operand(&mut self, depth: u32) -> Parsed<Operand<'s>> {
+    /// `lists`: a parenthesis opens a list of arguments, not an expression.
+    fn operand(&mut self, depth: u32, lists: bool) -> Parsed<Operand<'s>> {
         if depth > 4 {
             return self.fail(self.pos(), "operands nest too deep");
         }
         match self.peek() {
             Token::Punct(b'[') => self.address(),
-            Token::Punct(open @ (b'{' | b'(')) => {
+            Token::Punct(open @ (b'{' | b'(')) if open == b'{' || lists => {
                 self.at += 1;
                 let close = if open == b'{' { b'}' } else { b')' };
                 let mut items = Vec::new();
                 if !self.eat(close) {
                     loop {
-                        items.push(self.operand(depth + 1)?);
+                        items.push(self.operand(depth + 1, lists)?);
                         if self.eat(close) {
                             break;
                         }
@@ -664,21 +545,18 @@ impl<'s> Parser<'s> {
                 }
                 Ok(if open == b'{' { Operand::Vector(items) } else { Operand::List(items) })
             }
-            Token::Punct(b'!') => {
-                self.at += 1;
-                match self.peek() {
-                    Token::Word(name) => {
-                        self.at += 1;
-                        Ok(Operand::Not(name))
-                    }
-                    _ => self.expected("a predicate"),
+            Token::Punct(b'!') => match self.peek_at(1) {
+                Token::Word(name) if name != "WARP_SZ" => {
+                    self.at += 2;
+                    Ok(Operand::Not(name))
                 }
-            }
-            Token::Word(name) => {
+                _ => self.constant(),
+            },
+            Token::Word(name) if name != "WARP_SZ" => {
                 self.at += 1;
                 let first = self.named(name)?;
                 if self.eat(b'|') {
-                    let second = self.operand(depth + 1)?;
+                    let second = self.operand(depth + 1, lists)?;
                     return Ok(Operand::Pair(Box::new(first), Box::new(second)));
                 }
                 Ok(first)
@@ -713,37 +591,14 @@ impl<'s> Parser<'s> {
                 _ => return self.expected("an address"),
             },
         };
-        if self.peek() == Token::Punct(b',') {
-            return self.expected("`]` (tensor addresses are not supported)");
+        if self.eat(b',') {
+            let Operand::Vector(coordinates) = self.operand(1, false)? else {
+                return self.expected("coordinates in braces");
+            };
+            self.punct(b']')?;
+            return Ok(Operand::Tensor(Box::new(address), coordinates));
         }
         self.punct(b']')?;
         Ok(address)
-    }
-
-    fn constant(&mut self) -> Parsed<Operand<'s>> {
-        let negative = self.eat(b'-');
-        let inverted = !negative && self.eat(b'~');
-        if !negative {
-            self.eat(b'+');
-        }
-        match self.peek() {
-            Token::Int(value) => {
-                self.at += 1;
-                Ok(Operand::Int(match (negative, inverted) {
-                    (true, _) => value.wrapping_neg(),
-                    (_, true) => !value,
-                    _ => value,
-                }))
-            }
-            Token::F32(bits) if !inverted => {
-                self.at += 1;
-                Ok(Operand::F32(bits ^ u32::from(negative) << 31))
-            }
-            Token::F64(bits) if !inverted => {
-                self.at += 1;
-                Ok(Operand::F64(bits ^ u64::from(negative) << 63))
-            }
-            _ => self.expected("an operand"),
-        }
     }
 }

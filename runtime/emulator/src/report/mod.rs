@@ -1,94 +1,13 @@
 //! Faults: what a run did wrong, where, and how it is shown.
 
+mod kind;
 mod render;
 
 use std::{collections::HashMap, sync::Arc};
 
 use serde::Serialize;
 
-/// The kinds of fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FaultKind {
-    /// An access outside of every allocation, or past the end of shared, local,
-    /// parameter or constant memory.
-    OutOfBounds,
-    /// An access to a freed allocation.
-    UseAfterFree,
-    /// A write to memory that kernels may only read.
-    ReadOnly,
-    /// An address that is not a multiple of the access size.
-    Misaligned,
-    /// An undefined value decides a branch, a guard or a mask.
-    UninitializedBranch,
-    /// An undefined value is used as an address.
-    UninitializedAddress,
-    /// An undefined value is stored to shared or global memory.
-    UninitializedStore,
-    /// Two threads of a warp access shared memory, one writes, nothing orders them.
-    WarpRace,
-    /// The same of two warps.
-    SharedRace,
-    /// Two threads of a CTA race in global memory.
-    GlobalRace,
-    /// Two CTAs race in global memory.
-    CtaRace,
-    /// An access to shared memory that an asynchronous copy is still writing.
-    AsyncInFlight,
-    /// A thread exits with asynchronous copies never waited for.
-    AsyncNotWaited,
-    /// Lanes of a warp meet an aligned barrier at different instructions.
-    BarrierDivergence,
-    /// Threads exited without reaching a barrier that others waited at.
-    BarrierExited,
-    /// A barrier number or thread count that does not exist.
-    BadBarrier,
-    /// Nothing can run and threads still wait.
-    Deadlock,
-    /// A lane is not in its own member mask, or the mask names exited lanes.
-    MemberMask,
-    /// A matrix instruction without all 32 lanes.
-    MissingLanes,
-    /// A shuffle reads a lane that takes no part.
-    ShuffleSource,
-    /// `trap`.
-    Trap,
-    /// A failed `assert`.
-    Assert,
-    /// The run did not end within its limit of instructions.
-    InstructionLimit,
-}
-
-impl FaultKind {
-    /// The name shown in reports.
-    pub fn title(self) -> &'static str {
-        match self {
-            FaultKind::OutOfBounds => "out-of-bounds access",
-            FaultKind::UseAfterFree => "use after free",
-            FaultKind::ReadOnly => "write to read-only memory",
-            FaultKind::Misaligned => "misaligned access",
-            FaultKind::UninitializedBranch => "control depends on an uninitialised value",
-            FaultKind::UninitializedAddress => "uninitialised address",
-            FaultKind::UninitializedStore => "uninitialised value stored",
-            FaultKind::WarpRace => "race within a warp",
-            FaultKind::SharedRace => "race in shared memory",
-            FaultKind::GlobalRace => "race in global memory within a CTA",
-            FaultKind::CtaRace => "race in global memory between CTAs",
-            FaultKind::AsyncInFlight => "access to an unfinished asynchronous copy",
-            FaultKind::AsyncNotWaited => "asynchronous copy never waited for",
-            FaultKind::BarrierDivergence => "divergent barrier",
-            FaultKind::BarrierExited => "barrier not reached by all threads",
-            FaultKind::BadBarrier => "bad barrier operand",
-            FaultKind::Deadlock => "deadlock",
-            FaultKind::MemberMask => "wrong member mask",
-            FaultKind::MissingLanes => "matrix instruction without all lanes",
-            FaultKind::ShuffleSource => "shuffle from an inactive lane",
-            FaultKind::Trap => "trap",
-            FaultKind::Assert => "assertion failed",
-            FaultKind::InstructionLimit => "instruction limit reached",
-        }
-    }
-}
+pub use kind::{FaultKind, Severity};
 
 /// A thread's place in the launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -133,7 +52,7 @@ pub struct Fault {
     pub count: u64,
 }
 
-/// The most distinct faults kept.
+/// The most distinct faults kept, and the most notes.
 pub const MAX_FAULTS: usize = 100;
 /// The most races of one kind kept that share a side: an unrolled loop would fill
 /// the list.
@@ -184,10 +103,12 @@ impl Faults {
     /// Whether a fault at a new place is kept.
     fn admit(&mut self, key: (FaultKind, u32, u32)) -> bool {
         let (kind, a, b) = key;
-        if self.list.len() >= MAX_FAULTS {
+        // Notes may not crowd out faults.
+        let alike = self.list.iter().filter(|fault| fault.kind.severity() == kind.severity()).count();
+        if alike >= MAX_FAULTS {
             return false;
         }
-        if !is_race(kind) {
+        if !kind.is_race() {
             return true;
         }
         let count = |side| self.sides.get(&(kind, side)).copied().unwrap_or(0);
@@ -201,10 +122,16 @@ impl Faults {
         true
     }
 
+    /// Whether any report is a fault and not a note.
+    pub fn any_fault(&self) -> bool {
+        self.list.iter().any(|fault| fault.kind.severity() == Severity::Fault)
+    }
+
     /// Adds the faults of a later part of the run.
     pub fn merge(&mut self, later: Faults) {
         for fault in later.list {
-            let other = fault.others.first().filter(|_| is_race(fault.kind)).map_or(u32::MAX, |side| side.pc);
+            let other =
+                fault.others.first().filter(|_| fault.kind.is_race()).map_or(u32::MAX, |side| side.pc);
             let key = self.key(fault.kind, fault.pc, other);
             if let Some(at) = self.index.get(&key) {
                 self.list[*at].count += fault.count;
@@ -217,16 +144,4 @@ impl Faults {
         }
         self.dropped += later.dropped;
     }
-}
-
-/// Whether faults of a kind have two sides that dedupe as a pair.
-pub fn is_race(kind: FaultKind) -> bool {
-    matches!(
-        kind,
-        FaultKind::WarpRace
-            | FaultKind::SharedRace
-            | FaultKind::GlobalRace
-            | FaultKind::CtaRace
-            | FaultKind::AsyncInFlight
-    )
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Fault, ThreadPlace};
+use super::{Fault, Severity, ThreadPlace};
 use crate::decode::Kernel;
 
 fn place(thread: &ThreadPlace) -> String {
@@ -18,7 +18,13 @@ fn instruction(kernel: &Kernel, pc: u32) -> String {
     if let Some((file, line)) = place.loc
         && let Some(file) = kernel.files.get(file as usize)
     {
-        let _ = write!(text, "   ({file}:{line})");
+        let _ = write!(text, "   ({file}:{line}");
+        for (file, line) in kernel.chains.get(place.chain as usize).into_iter().flatten() {
+            if let Some(file) = kernel.files.get(*file as usize) {
+                let _ = write!(text, ", inlined at {file}:{line}");
+            }
+        }
+        text.push(')');
     }
     text
 }
@@ -26,9 +32,18 @@ fn instruction(kernel: &Kernel, pc: u32) -> String {
 impl Fault {
     /// Several lines that name the kernel, the place and both sides.
     pub fn render(&self, kernel: &Kernel) -> String {
-        let mut text = format!("fault: {}: {}\n", self.kind.title(), self.message);
+        let severity = match self.kind.severity() {
+            Severity::Fault => "fault",
+            Severity::Note => "note",
+        };
+        self.render_as(kernel, severity)
+    }
+
+    /// The same under another heading than its kind's own.
+    pub fn render_as(&self, kernel: &Kernel, severity: &str) -> String {
+        let mut text = format!("{severity}: {}: {}\n", self.kind.title(), self.message);
         let _ = writeln!(text, "  at    {}", instruction(kernel, self.pc));
-        let _ = write!(text, "  by    kernel {} {}", kernel.name, place(&self.thread));
+        let _ = write!(text, "  by    kernel {} {}", kernel.shown(), place(&self.thread));
         if let Some(address) = self.address {
             let _ = write!(text, " address {address:#x}");
         }
@@ -50,7 +65,14 @@ impl Fault {
             let source = place.and_then(|place| place.loc).map(
                 |(file, line)| serde_json::json!({ "file": kernel.files.get(file as usize), "line": line }),
             );
+            let chain = place.and_then(|place| kernel.chains.get(place.chain as usize)).into_iter().flatten();
+            let inlined: Vec<_> = chain
+                .map(|(file, line)| {
+                    serde_json::json!({ "file": kernel.files.get(*file as usize), "line": line })
+                })
+                .collect();
             serde_json::json!({
+                "inlined_at": inlined,
                 "line": place.map(|place| place.pos.line),
                 "text": place.map(|place| kernel.line_text(place.pos.line)),
                 "source": source,
@@ -58,8 +80,10 @@ impl Fault {
         };
         serde_json::json!({
             "kind": self.kind,
+            "severity": self.kind.severity(),
             "message": self.message,
             "kernel": kernel.name,
+            "kernel_shown": kernel.shown(),
             "thread": self.thread,
             "address": self.address.map(|address| format!("{address:#x}")),
             "ptx": at(self.pc),

@@ -22,25 +22,90 @@ pub enum Progress {
 /// Runs a CTA for about `quantum` warp-instructions.
 pub fn run(exec: &mut Executor<'_>, cta: &mut Cta, quantum: u64) -> Progress {
     let end = cta.executed.saturating_add(quantum);
+    let mut steps = 0u32;
     while cta.executed < end {
         if cta.finished() {
             return Progress::Finished;
         }
-        let ran = if exec.options.adversarial() { hostile(exec, cta) } else { converged(exec, cta) };
-        if !ran {
+        // A look at the clock is dear beside a step of few instructions.
+        if steps.is_multiple_of(256)
+            && let Some(how) = exec.options.interrupted()
+        {
+            interrupt(exec, cta, how);
+            return Progress::Finished;
+        }
+        steps = steps.wrapping_add(1);
+        let before = cta.executed;
+        exec.idle = true;
+        if !step(exec, cta) {
+            // Copies land whether a thread runs or not.
+            if exec.land_any(cta) {
+                continue;
+            }
             if !cta.finished() {
                 deadlock(exec, cta);
                 cta.aborted = true;
             }
             return Progress::Finished;
         }
-        if cta.executed > exec.options.max_instructions {
-            limit(exec, cta);
-            cta.aborted = true;
+        if limited(exec, cta, cta.executed - before) {
             return Progress::Finished;
         }
     }
     if cta.finished() { Progress::Finished } else { Progress::Running }
+}
+
+/// Runs some group; false when none can run.
+fn step(exec: &mut Executor<'_>, cta: &mut Cta) -> bool {
+    if exec.options.adversarial() { hostile(exec, cta) } else { converged(exec, cta) }
+}
+
+/// How often each instruction has run.
+fn counts(exec: &Executor<'_>) -> Vec<u64> {
+    exec.counters.by_pc.iter().map(|counts| counts.warp_instructions).collect()
+}
+
+/// Ends a CTA from outside. A few steps more show what it was at.
+fn interrupt(exec: &mut Executor<'_>, cta: &mut Cta, how: &str) {
+    /// Steps of at most some thousand instructions.
+    const STEPS: usize = 16;
+    exec.mark = Some(counts(exec));
+    for _ in 0..STEPS {
+        if cta.finished() || !step(exec, cta) {
+            break;
+        }
+    }
+    exec.ended = true;
+    if !cta.finished() {
+        stopped(exec, cta, FaultKind::Interrupted, &format!("ended {how}"));
+    }
+}
+
+/// Ends a CTA that reached a limit, after `ran` more instructions.
+fn limited(exec: &mut Executor<'_>, cta: &mut Cta, ran: u64) -> bool {
+    exec.idle_for = if exec.idle { exec.idle_for + ran } else { 0 };
+    let (most, idle) =
+        (exec.options.max_instructions, exec.options.max_idle.min(exec.options.max_instructions));
+    let near = exec.idle_for > idle / 2 || cta.executed > most / 8 * 7;
+    if !near {
+        exec.mark = None;
+    } else if exec.mark.is_none() {
+        exec.mark = Some(counts(exec));
+    }
+    if exec.idle_for > idle {
+        let text = format!(
+            "ended after {} warp-instructions: in the last {} no memory changed, no thread exited and no barrier completed",
+            cta.executed, exec.idle_for
+        );
+        stopped(exec, cta, FaultKind::InstructionLimit, &text);
+        return true;
+    }
+    if cta.executed > most {
+        let text = format!("ended after {} warp-instructions", cta.executed);
+        stopped(exec, cta, FaultKind::InstructionLimit, &text);
+        return true;
+    }
+    false
 }
 
 /// Runs the group with the lowest program counter of the next warp, together
@@ -144,6 +209,7 @@ fn waits(exec: &Executor<'_>, cta: &Cta) -> Vec<(u32, Side, u32)> {
                 State::Ready => "can run",
                 State::Sync(_) => "waits for its member mask",
                 State::Barrier(_) => "waits at a barrier",
+                State::Phase(_) => "waits for an mbarrier",
             };
             match waits.iter_mut().find(|(pc, side, _)| *pc == group.pc && side.what == what) {
                 Some((_, _, threads)) => *threads += group.mask.count_ones(),
@@ -173,7 +239,8 @@ fn deadlock(exec: &mut Executor<'_>, cta: &Cta) {
                         | WarpOp::LoadMatrix(_)
                         | WarpOp::StoreMatrix(_)
                         | WarpOp::TransposeMatrix { .. }
-                        | WarpOp::Wmma(_),
+                        | WarpOp::Wmma(_)
+                        | WarpOp::Wgmma(_),
                     ..
                 })
             )
@@ -195,21 +262,37 @@ fn deadlock(exec: &mut Executor<'_>, cta: &Cta) {
     });
 }
 
-fn limit(exec: &mut Executor<'_>, cta: &Cta) {
+/// Lines of a loop that a report shows.
+const LOOP_LINES: usize = 8;
+
+/// Ends the launch with a report of where it stands and of the loop it is in.
+fn stopped(exec: &mut Executor<'_>, cta: &mut Cta, kind: FaultKind, text: &str) {
+    cta.aborted = true;
+    exec.ended = true;
     let Some((w, group)) =
         cta.warps.iter().enumerate().find_map(|(w, warp)| warp.groups.first().map(|group| (w, group)))
     else {
         return;
     };
     let thread = exec.thread_place(cta.index, w as u32 * 32 + group.mask.trailing_zeros());
-    let (pc, executed) = (group.pc, cta.executed);
-    exec.faults.report(FaultKind::InstructionLimit, pc, u32::MAX, || Fault {
-        kind: FaultKind::InstructionLimit,
+    let mut others = Vec::new();
+    let mut last_line = 0;
+    for (pc, before) in exec.mark.take().unwrap_or_default().into_iter().enumerate() {
+        let ran = exec.counters.by_pc.get(pc).map_or(0, |counts| counts.warp_instructions) > before;
+        let line = exec.kernel.places.get(pc).map_or(0, |place| place.pos.line);
+        if ran && line != last_line && others.len() < LOOP_LINES {
+            others.push(Side { pc: pc as u32, thread, what: "in the loop:".to_owned() });
+            last_line = line;
+        }
+    }
+    let pc = group.pc;
+    exec.faults.report(kind, pc, u32::MAX, || Fault {
+        kind,
         pc,
         thread,
         address: None,
-        message: format!("the CTA was ended after {executed} warp-instructions"),
-        others: Vec::new(),
+        message: text.to_owned(),
+        others,
         count: 1,
     });
 }

@@ -2,10 +2,10 @@
 
 use std::sync::{
     Mutex,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicU32, AtomicUsize, Ordering},
 };
 
-use super::{cta, merge::LaunchShadow};
+use super::{coherence::Coherence, cta, merge::LaunchShadow};
 use crate::{
     counters::Counters,
     decode::{Kernel, Program},
@@ -30,6 +30,9 @@ struct CtaResult {
     changes: Changes,
     faults: Faults,
     needs_serial: bool,
+    printed: String,
+    /// It reached a limit: the launch ends with it.
+    ended: bool,
 }
 
 /// Everything about a launch that its CTAs share.
@@ -39,6 +42,8 @@ struct Job<'a> {
     options: &'a Options,
     params: &'a [u8],
     constants: &'a [u8],
+    /// The first CTA that reached a limit: those after it need not run.
+    ended_at: AtomicU32,
 }
 
 impl<'a> Job<'a> {
@@ -74,7 +79,14 @@ pub fn launch(
     params: &[u8],
     options: &Options,
 ) -> Outcome {
-    let job = Job { kernel, geometry, options, params, constants: &program.constants };
+    let job = Job {
+        kernel,
+        geometry,
+        options,
+        params,
+        constants: &program.constants,
+        ended_at: AtomicU32::new(u32::MAX),
+    };
     if kernel.communicates { interleaved(memory, &job) } else { waves(memory, &job) }
 }
 
@@ -96,11 +108,24 @@ fn run_one(
     let mut exec = job.executor(memory);
     exec.defer = defer;
     job.start(state, index);
-    while cta::run(&mut exec, state, 1 << 20) == cta::Progress::Running && !exec.needs_serial {}
+    while cta::run(&mut exec, state, 1 << 16) == cta::Progress::Running && !exec.needs_serial {
+        if job.ended_at.load(Ordering::Relaxed) < index {
+            break;
+        }
+    }
+    if exec.ended {
+        job.ended_at.fetch_min(index, Ordering::Relaxed);
+    }
     if !exec.needs_serial {
         counters.merge(&exec.counters);
     }
-    CtaResult { faults: exec.faults, needs_serial: exec.needs_serial, changes: exec.global.finish() }
+    CtaResult {
+        faults: exec.faults,
+        needs_serial: exec.needs_serial,
+        ended: exec.ended,
+        printed: exec.printed,
+        changes: exec.global.finish(),
+    }
 }
 
 fn waves(memory: &mut GlobalMemory, job: &Job<'_>) -> Outcome {
@@ -110,8 +135,11 @@ fn waves(memory: &mut GlobalMemory, job: &Job<'_>) -> Outcome {
     let mut counters = Counters::new(job.kernel.code.len());
     let mut faults = Faults::new(job.kernel.place_ids.clone());
     let mut shadow = LaunchShadow::default();
+    let mut coherence = Coherence::default();
+    let mut printed = String::new();
     let mut first = 0;
-    while first < total {
+    let mut ended = false;
+    while first < total && !ended {
         let wave = WAVE.min(total - first);
         let results = run_wave(memory, job, &mut states, first, wave, &mut counters);
         for (offset, result) in results.into_iter().enumerate() {
@@ -125,14 +153,24 @@ fn waves(memory: &mut GlobalMemory, job: &Job<'_>) -> Outcome {
                 },
             };
             if job.options.strict {
-                shadow.check(memory, job.geometry, &result.changes, &mut faults);
+                shadow.check(memory, job.kernel, job.geometry, &result.changes, &mut faults);
+            }
+            if job.options.strict && job.kernel.noncoherent {
+                coherence.add(&result.changes);
             }
             memory.commit(&result.changes);
+            printed.push_str(&result.printed);
             faults.merge(result.faults);
+            // What the CTAs after it did depends on how far they came: left out.
+            ended = result.ended;
+            if ended {
+                break;
+            }
         }
         first += wave;
     }
-    Outcome { faults, counters }
+    coherence.report(memory, job.geometry, &mut faults);
+    Outcome { faults, counters, ended, printed }
 }
 
 fn run_wave(
@@ -214,13 +252,23 @@ fn interleaved(memory: &mut GlobalMemory, job: &Job<'_>) -> Outcome {
             (turn % alive.len(), 4000)
         };
         turn = chosen + 1;
-        if cta::run(&mut exec, &mut alive[chosen], quantum) == cta::Progress::Finished {
+        let progress = cta::run(&mut exec, &mut alive[chosen], quantum);
+        if exec.ended {
+            break;
+        }
+        if progress == cta::Progress::Finished {
             spare.push(alive.remove(chosen));
             turn = chosen;
         }
     }
-    let (faults, counters) = (std::mem::take(&mut exec.faults), std::mem::take(&mut exec.counters));
+    let (mut faults, counters) = (std::mem::take(&mut exec.faults), std::mem::take(&mut exec.counters));
+    let (ended, printed) = (exec.ended, std::mem::take(&mut exec.printed));
     let changes = exec.global.finish();
     memory.commit(&changes);
-    Outcome { faults, counters }
+    if job.options.strict && job.kernel.noncoherent {
+        let mut coherence = Coherence::default();
+        coherence.add(&changes);
+        coherence.report(memory, job.geometry, &mut faults);
+    }
+    Outcome { faults, counters, ended, printed }
 }

@@ -4,13 +4,14 @@
 use std::collections::HashMap;
 
 use crate::{
+    decode::Kernel,
     launch::Geometry,
     memory::{
         global::GlobalMemory,
         overlay::{Changes, PAGE_WORDS},
         race::Record,
     },
-    report::{Fault, FaultKind, Faults, Side, ThreadPlace},
+    report::{Fault, FaultKind, Faults, Side},
 };
 
 /// An access of a committed CTA, in short: 8 bytes, for there is one for each word
@@ -23,12 +24,15 @@ struct Brief {
 
 const NOBODY: u32 = u32::MAX;
 const NONE: Brief = Brief { thread: NOBODY, meta: 0 };
+const PC: u32 = (1 << 25) - 1;
+const LOCAL: u32 = 1 << 25;
 const STRONG: u32 = 1 << 27;
 
 impl Brief {
     fn of(record: &Record) -> Brief {
         let strong = if record.strong() { STRONG } else { 0 };
-        Brief { thread: record.thread, meta: record.pc() | strong | u32::from(record.mask()) << 28 }
+        let local = if record.local() { LOCAL } else { 0 };
+        Brief { thread: record.thread, meta: record.pc() | strong | local | u32::from(record.mask()) << 28 }
     }
 
     fn exists(&self) -> bool {
@@ -36,11 +40,15 @@ impl Brief {
     }
 
     fn pc(&self) -> u32 {
-        self.meta & (STRONG - 1)
+        self.meta & PC
     }
 
     fn strong(&self) -> bool {
         self.meta & STRONG != 0
+    }
+
+    fn local(&self) -> bool {
+        self.meta & LOCAL != 0
     }
 
     fn mask(&self) -> u8 {
@@ -73,6 +81,7 @@ impl LaunchShadow {
     pub fn check(
         &mut self,
         memory: &GlobalMemory,
+        kernel: &Kernel,
         geometry: &Geometry,
         changes: &Changes,
         faults: &mut Faults,
@@ -80,12 +89,32 @@ impl LaunchShadow {
         let threads = geometry.threads();
         for page in &changes.pages {
             let known = self.pages.entry((page.allocation, page.start)).or_default();
-            let base =
-                memory.allocation(page.allocation).map_or(0, |allocation| allocation.base) + page.start;
+            let allocation = memory.allocation(page.allocation);
+            let base = allocation.map_or(0, |allocation| allocation.base) + page.start;
+            // Whether the CTA leaves bytes of a word as those before it did.
+            let same = |word: u32, mask: u8| {
+                let bytes =
+                    (0..4usize).filter(|byte| mask >> byte & 1 == 1).map(|byte| word as usize * 4 + byte);
+                bytes.into_iter().all(|at| {
+                    let before = allocation.and_then(|held| held.bytes.get(page.start as usize + at));
+                    before == page.data.get(at)
+                })
+            };
             page.shadow.for_each(|word, record, wrote| {
                 let cta = record.thread / threads;
                 if let Some((other, other_wrote)) = known.conflict(word, record, wrote, cta, threads) {
-                    report(geometry, base + 4 * u64::from(word), record, wrote, &other, other_wrote, faults);
+                    let plain = !record.strong() && !other.strong();
+                    let kind = if wrote && other_wrote && plain && same(word, record.mask() & other.mask()) {
+                        FaultKind::SameValueRace
+                    } else if (!wrote && kernel.unread(record.pc()))
+                        || (!other_wrote && kernel.unread(other.pc()))
+                    {
+                        FaultKind::DeadReadRace
+                    } else {
+                        FaultKind::CtaRace
+                    };
+                    let address = base + 4 * u64::from(word);
+                    report(kind, geometry, address, record, wrote, &other, other_wrote, faults);
                 }
             });
             page.shadow.for_each(|word, record, wrote| known.add(word, record, wrote, threads));
@@ -110,7 +139,7 @@ impl LaunchPage {
                 && old.thread / threads != cta
                 && old.mask() & new.mask() != 0
                 && (wrote || old_wrote)
-                && !(old.strong() && new.strong())
+                && (!old.strong() || !new.strong() || old.local() || new.local())
         };
         let at = word as usize;
         let writes = self.writes.get(at).map(|old| (old, true));
@@ -179,20 +208,9 @@ impl LaunchPage {
     }
 }
 
-fn place(geometry: &Geometry, thread: u32) -> ThreadPlace {
-    let threads = geometry.threads();
-    let (cta, thread) = (thread / threads, thread % threads);
-    let [gx, gy, _] = geometry.grid;
-    let [bx, by, _] = geometry.block;
-    ThreadPlace {
-        cta: [cta % gx, cta / gx % gy, cta / gx / gy],
-        thread: [thread % bx, thread / bx % by, thread / bx / by],
-        warp: thread / 32,
-        lane: thread % 32,
-    }
-}
-
+#[allow(clippy::too_many_arguments)]
 fn report(
+    kind: FaultKind,
     geometry: &Geometry,
     address: u64,
     record: &Record,
@@ -201,25 +219,25 @@ fn report(
     other_wrote: bool,
     faults: &mut Faults,
 ) {
-    let how = |strong: bool| if strong { "atomically " } else { "" };
+    let threads = geometry.threads();
+    let place = |thread: u32| geometry.place(thread / threads, thread % threads);
     let verb = |wrote: bool| if wrote { "written" } else { "read" };
-    faults.report(FaultKind::CtaRace, record.pc(), other.pc(), || Fault {
-        kind: FaultKind::CtaRace,
+    let done = match (other.strong(), other.local()) {
+        (true, true) => format!("{} at CTA scope", verb(other_wrote)),
+        (true, false) => format!("atomically {}", verb(other_wrote)),
+        _ => verb(other_wrote).to_owned(),
+    };
+    let how = if record.strong() { "atomically " } else { "" };
+    faults.report(kind, record.pc(), other.pc(), || Fault {
+        kind,
         pc: record.pc(),
-        thread: place(geometry, record.thread),
+        thread: place(record.thread),
         address: Some(address),
         message: format!(
-            "{}{} global memory that another CTA has {}{}, and nothing orders the two",
-            how(record.strong()),
+            "{how}{} global memory that another CTA has {done}, and nothing orders the two",
             if wrote { "writes" } else { "reads" },
-            how(other.strong()),
-            verb(other_wrote)
         ),
-        others: vec![Side {
-            pc: other.pc(),
-            thread: place(geometry, other.thread),
-            what: format!("{}{} by", how(other.strong()), verb(other_wrote)),
-        }],
+        others: vec![Side { pc: other.pc(), thread: place(other.thread), what: format!("{done} by") }],
         count: 1,
     });
 }

@@ -6,6 +6,7 @@
 //! relaxed or acquire loads of global memory) is interleaved on one thread over
 //! one memory. Either way the outcome is a function of the launch and the seed.
 
+mod coherence;
 mod cta;
 mod grid;
 mod merge;

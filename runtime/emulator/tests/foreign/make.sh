@@ -15,4 +15,7 @@ compile() {
 }
 compile kernels 75
 compile kernels80 80
+compile functions 80
+compile cub 80
 TRITON_CACHE_DIR=$(mktemp -d) "$venv/bin/python" matmul.py "$here"
+TRITON_CACHE_DIR=$(mktemp -d) "$venv/bin/python" triton/kernels.py "$here/triton"

@@ -88,6 +88,20 @@ impl Type {
         matches!(self, Type::F16 | Type::Bf16 | Type::F32 | Type::F64)
     }
 
+    /// Whether two codes of a float are as near as sums in another order are.
+    pub fn near(self, a: &[u8], b: &[u8]) -> bool {
+        let tolerance = match self {
+            Type::F16 => 4e-3,
+            Type::Bf16 => 3e-2,
+            Type::F32 => 1e-4,
+            Type::F64 => 1e-10,
+            _ => return false,
+        };
+        let value = |bytes: &[u8]| self.show(bytes).parse::<f64>().unwrap_or(f64::NAN);
+        let (a, b) = (value(a), value(b));
+        (a - b).abs() <= tolerance * a.abs().max(b.abs()).max(1.0)
+    }
+
     fn encode(self, value: f64) -> u64 {
         match self {
             Type::F16 => narrow(value, F16, Round::NearestEven),
@@ -214,6 +228,12 @@ impl Bound {
             Some(last) => Ok((last.index, text)),
             None => Err(InputError::new("no argument is a buffer")),
         }
+    }
+
+    /// How many bytes of a buffer are undefined, and the first.
+    pub fn undefined(&self, emulator: &Emulator, index: usize) -> Option<(u64, u64)> {
+        let buffer = self.buffers.iter().find(|buffer| buffer.index == index)?;
+        emulator.memory.undefined(buffer.base).ok()?
     }
 
     /// The bytes of the buffer at argument `index`.

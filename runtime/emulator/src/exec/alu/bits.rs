@@ -21,7 +21,7 @@ pub(super) fn select(base: &str, ty: Ty, mods: &mut Modifiers<'_>) -> Option<Alu
         ),
         "slct" => {
             let ftz = mods.take("ftz");
-            let by = mods.types.get(1).copied()?;
+            let by = mods.type_at(1)?;
             let function = match by {
                 Ty::S32 => lanes3!(|a, b, c| if c as u32 as i32 >= 0 { a } else { b }),
                 // A subnormal compares as it would as a zero unless it is negative.

@@ -4,7 +4,8 @@ use super::{Alu, Function, Lanes, Shadow};
 use crate::{
     decode::types::{Modifiers, Ty},
     number::{
-        BF16, E4M3, E5M2, F16, F32, F64, Format, Round, TF32, bf16_to_f32, f16_to_f32, narrow, pack, widen,
+        BF16, E2M1, E2M3, E3M2, E4M3, E5M2, F16, F32, F64, Format, Round, Specials, TF32, bf16_to_f32,
+        f16_to_f32, narrow, narrow_scale, pack, widen, widen_scale,
     },
 };
 
@@ -43,13 +44,27 @@ fn format(ty: Ty) -> Option<Format> {
         Ty::F64 => F64,
         Ty::E4m3x2 => E4M3,
         Ty::E5m2x2 => E5M2,
+        Ty::E2m3x2 => E2M3,
+        Ty::E3m2x2 => E3M2,
+        Ty::E2m1x2 => E2M1,
         _ => return None,
     })
 }
 
+/// Whether a type is a packed pair.
+fn pair(ty: Ty) -> bool {
+    use Ty::{Bf16x2, E2m1x2, E2m3x2, E3m2x2, E4m3x2, E5m2x2, F16x2, Ue8m0x2};
+    matches!(ty, F16x2 | Bf16x2 | E4m3x2 | E5m2x2 | E2m3x2 | E3m2x2 | E2m1x2 | Ue8m0x2)
+}
+
+/// Bits from one element of a pair to the next.
+fn stride(ty: Ty) -> u32 {
+    u32::from(ty.bytes()) * 4
+}
+
 pub(super) fn select(mods: &mut Modifiers<'_>, width: u8) -> Option<Alu> {
-    let [dst, src] = mods.types.as_slice() else { return None };
-    let (dst, src) = (*dst, *src);
+    let types = mods.all_types();
+    let [dst, src] = *types.as_slice() else { return None };
     let round = mods.choose(&[
         ("rn", Round::NearestEven),
         ("rna", Round::NearestAway),
@@ -66,34 +81,21 @@ pub(super) fn select(mods: &mut Modifiers<'_>, width: u8) -> Option<Alu> {
     let (ftz, sat, finite, relu) =
         (mods.take("ftz"), mods.take("sat"), mods.take("satfinite"), mods.take("relu"));
     // Two-source forms.
-    if matches!(dst, Ty::F16x2 | Ty::Bf16x2 | Ty::E4m3x2 | Ty::E5m2x2) && src == Ty::F32 {
+    if pair(dst) && src == Ty::F32 {
+        if ftz || sat || integral.is_some() {
+            return None;
+        }
         let function = Cvt2 { dst, round: round?, finite, relu };
         return Some(Alu::new(Function::Convert2(function), dst, [Ty::F32; 4]));
     }
-    // A pair of FP8 to a pair of halves and back.
-    let pair_of_halves = |ty| matches!(ty, Ty::F16x2);
-    let pair_of_bytes = |ty| matches!(ty, Ty::E4m3x2 | Ty::E5m2x2);
-    let legal = if pair_of_halves(dst) {
-        pair_of_bytes(src)
-    } else if pair_of_bytes(dst) {
-        pair_of_halves(src)
-    } else {
-        !pair_of_halves(src) && !pair_of_bytes(src)
+    let halves = |ty| matches!(ty, Ty::F16x2 | Ty::Bf16x2);
+    let legal = match (pair(dst), pair(src)) {
+        (true, true) => halves(dst) != halves(src) && !(ftz || sat || integral.is_some()),
+        (one, other) => !one && !other,
     };
     let scalar = |ty: Ty| {
-        !matches!(
-            ty,
-            Ty::Pred
-                | Ty::B8
-                | Ty::B16
-                | Ty::B32
-                | Ty::B64
-                | Ty::B128
-                | Ty::U16x2
-                | Ty::S16x2
-                | Ty::F32x2
-                | Ty::Bf16x2
-        )
+        !matches!(ty, Ty::Pred | Ty::B8 | Ty::B16 | Ty::B32 | Ty::B64 | Ty::B128)
+            && !matches!(ty, Ty::U16x2 | Ty::S16x2 | Ty::F32x2)
     };
     if !legal || !scalar(dst) || !scalar(src) || (src == Ty::Tf32) || (dst == Ty::Tf32 && src != Ty::F32) {
         return None;
@@ -134,7 +136,31 @@ pub(super) fn select_pack(mods: &mut Modifiers<'_>) -> Option<Alu> {
         return None;
     }
     let word = [Ty::S32, Ty::S32, Ty::B32, Ty::B32];
-    let function = match mods.types.as_slice() {
+    // Parts of four and two bits: what was in c moves up by both.
+    let small = mods.choose(&[("s4", (4, true)), ("u4", (4, false)), ("s2", (2, true)), ("u2", (2, false))]);
+    if let Some(part) = small {
+        if mods.all_types() != [Ty::S32, Ty::B32] {
+            return None;
+        }
+        let function = match part {
+            (4, true) => {
+                lanes3!(|a, b, c| (c << 8 | (saturated::<-8, 7>(a) & 15) << 4 | saturated::<-8, 7>(b) & 15)
+                    & 0xffff_ffff)
+            }
+            (4, false) => {
+                lanes3!(|a, b, c| (c << 8 | saturated::<0, 15>(a) << 4 | saturated::<0, 15>(b)) & 0xffff_ffff)
+            }
+            (_, true) => {
+                lanes3!(|a, b, c| (c << 4 | (saturated::<-2, 1>(a) & 3) << 2 | saturated::<-2, 1>(b) & 3)
+                    & 0xffff_ffff)
+            }
+            (_, false) => {
+                lanes3!(|a, b, c| (c << 4 | saturated::<0, 3>(a) << 2 | saturated::<0, 3>(b)) & 0xffff_ffff)
+            }
+        };
+        return Some(Alu::new(Function::Three(function), Ty::B32, word));
+    }
+    let function = match mods.all_types().as_slice() {
         [Ty::S16, Ty::S32] => Function::Two(lanes2!(|a, b| {
             (saturated::<-32768, 32767>(a) << 16 | saturated::<-32768, 32767>(b) & 0xffff) & 0xffff_ffff
         })),
@@ -216,21 +242,20 @@ fn range(ty: Ty) -> (i128, i128) {
 impl Cvt {
     /// Converts the value of one lane.
     pub fn lane(&self, bits: u64) -> u64 {
-        match (self.dst, self.src) {
-            (Ty::F16x2, _) => {
-                let low = self.scalar(bits & 0xff, widen(bits & 0xff, format(self.src).unwrap_or(E4M3)));
-                let high = self.scalar(bits >> 8, widen(bits >> 8 & 0xff, format(self.src).unwrap_or(E4M3)));
-                low | high << 16
-            }
-            (Ty::E4m3x2 | Ty::E5m2x2, _) => {
-                let low = self.scalar(bits, f16_to_f32(bits as u16).into());
-                let high = self.scalar(bits, f16_to_f32((bits >> 16) as u16).into());
-                low | high << 8
-            }
-            _ => match self.read(bits) {
-                Value::Int(value) => self.integer(value),
-                Value::Float(value) => self.scalar(bits, value),
-            },
+        if pair(self.dst) {
+            let (from, to) = (stride(self.src), stride(self.dst));
+            return (0..2).fold(0, |result, element| {
+                let code = bits >> (from * element) & ((1 << from) - 1);
+                let value = match format(self.src) {
+                    Some(format) => widen(code, format),
+                    None => widen_scale(code),
+                };
+                result | self.scalar(code, value) << (to * element)
+            });
+        }
+        match self.read(bits) {
+            Value::Int(value) => self.integer(value),
+            Value::Float(value) => self.scalar(bits, value),
         }
     }
 
@@ -282,9 +307,16 @@ impl Cvt {
             Some(round) => integral(value, round),
             None => value,
         };
+        if self.dst == Ty::Ue8m0x2 {
+            return narrow_scale(value, self.round, self.finite);
+        }
         let Some(format) = format(self.dst) else {
-            // To an integer: NaN gives 0, the rest is clamped.
+            // To an integer: what is no number has a value of its own, the rest is clamped.
             let (low, high) = range(self.dst);
+            if value.is_nan() {
+                let zero = self.src != Ty::F64 && self.dst.bytes() < 8;
+                return self.int_result(if zero { 0 } else { 1 << (self.dst.bytes() * 8 - 1) });
+            }
             let value = if self.integral.is_some() { value } else { value.trunc() };
             return self.int_result((value as i128).clamp(low, high));
         };
@@ -293,7 +325,7 @@ impl Cvt {
         }
         let mut code = narrow(value, format, self.round);
         let overflow = value.is_finite() || self.finite;
-        if (self.finite || !format.ieee)
+        if (self.finite || format.specials == Specials::Nan)
             && overflow
             && code & !format.sign() == format.infinity()
             && !value.is_nan()
@@ -305,7 +337,7 @@ impl Cvt {
 
     fn finish(&self, code: u64, format: Format) -> u64 {
         let nan = code & !format.sign() > format.infinity()
-            || (!format.ieee && code & !format.sign() == format.nan());
+            || (format.specials == Specials::Nan && code & !format.sign() == format.nan());
         let negative = code & format.sign() != 0;
         let mut code = code;
         if self.ftz && format == F32 && code & format.infinity() == 0 {
@@ -332,13 +364,9 @@ impl Cvt {
 impl Cvt2 {
     /// Converts a warp: `high` goes to the upper half.
     pub fn run(&self, high: &Lanes, low: &Lanes, result: &mut Lanes) {
-        let (element, shift) = match self.dst {
-            Ty::F16x2 => (Ty::F16, 16),
-            Ty::Bf16x2 => (Ty::Bf16, 16),
-            other => (other, 8),
-        };
+        let shift = stride(self.dst);
         let cvt = Cvt {
-            dst: element,
+            dst: self.dst,
             src: Ty::F32,
             round: self.round,
             integral: None,
@@ -346,7 +374,7 @@ impl Cvt2 {
             sat: false,
             finite: self.finite,
             relu: self.relu,
-            width: element.bytes(),
+            width: self.dst.bytes(),
         };
         for ((result, high), low) in result.iter_mut().zip(high).zip(low) {
             let value = |bits: &u64| cvt.scalar(*bits, f32::from_bits(*bits as u32).into());

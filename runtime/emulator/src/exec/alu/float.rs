@@ -20,18 +20,18 @@ pub(super) const ROUNDS: [(&str, Round); 4] =
     [("rn", Round::NearestEven), ("rz", Round::Zero), ("rm", Round::Down), ("rp", Round::Up)];
 
 #[inline(always)]
-fn flush(value: f32) -> f32 {
+pub(super) fn flush(value: f32) -> f32 {
     if value.abs() < f32::MIN_POSITIVE { f32::from_bits(value.to_bits() & 0x8000_0000) } else { value }
 }
 
 #[inline(always)]
-fn input<const FTZ: bool>(bits: u64) -> f32 {
+pub(super) fn input<const FTZ: bool>(bits: u64) -> f32 {
     let value = f32::from_bits(bits as u32);
     if FTZ { flush(value) } else { value }
 }
 
 #[inline(always)]
-fn output<const FTZ: bool, const SAT: bool>(value: f32) -> u64 {
+pub(super) fn output<const FTZ: bool, const SAT: bool>(value: f32) -> u64 {
     let value = if FTZ { flush(value) } else { value };
     if SAT {
         // A NaN saturates to +0.
@@ -91,24 +91,26 @@ fn to_f32(value: f64, round: Round) -> f32 {
     f32::from_bits(narrow(value, F32, round) as u32)
 }
 
-/// `a + b` in a directed mode; an exact zero sum is -0 only when rounding down.
-fn add32(a: f32, b: f32, round: Round) -> f32 {
-    let sum = to_f32(odd::add(a.into(), b.into()), round);
-    if round == Round::Down && sum == 0.0 && a == -b && a != 0.0 { -0.0 } else { sum }
+/// `a + b`.
+pub(super) fn add32(a: f32, b: f32, round: Round) -> f32 {
+    let (a, b) = (f64::from(a), f64::from(b));
+    let sum = odd::add(a, b);
+    if sum == 0.0 { exact::exact_zero(a, b, round) as f32 } else { to_f32(sum, round) }
 }
 
-fn fma32(a: f32, b: f32, c: f32, round: Round) -> f32 {
-    let product = f64::from(a) * f64::from(b);
-    let sum = odd::add(product, c.into());
-    if round == Round::Down && sum == 0.0 && product == -f64::from(c) && c != 0.0 {
-        -0.0
-    } else {
-        to_f32(sum, round)
-    }
+/// `a * b + c`; the product is exact.
+pub(super) fn fma32(a: f32, b: f32, c: f32, round: Round) -> f32 {
+    let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
+    let sum = odd::add(product, c);
+    if sum == 0.0 { exact::exact_zero(product, c, round) as f32 } else { to_f32(sum, round) }
+}
+
+fn mul32(a: f32, b: f32, round: Round) -> f32 {
+    to_f32(f64::from(a) * f64::from(b), round)
 }
 
 #[inline(always)]
-fn smaller(a: f32, b: f32) -> f32 {
+pub(super) fn smaller(a: f32, b: f32) -> f32 {
     if a.is_nan() {
         b
     } else if b.is_nan() || a < b || (a == b && a.is_sign_negative()) {
@@ -119,7 +121,7 @@ fn smaller(a: f32, b: f32) -> f32 {
 }
 
 #[inline(always)]
-fn larger(a: f32, b: f32) -> f32 {
+pub(super) fn larger(a: f32, b: f32) -> f32 {
     if a.is_nan() {
         b
     } else if b.is_nan() || a > b || (a == b && a.is_sign_positive()) {
@@ -152,9 +154,15 @@ fn div_approx(a: f32, b: f32) -> f32 {
     a / b
 }
 
-pub(super) fn select(base: &str, ty: Ty, mods: &mut Modifiers<'_>) -> Option<Alu> {
+pub(super) fn select(base: &str, ty: Ty, mods: &mut Modifiers<'_>, sources: usize) -> Option<Alu> {
     if ty == Ty::F32x2 {
         return pairs(base, mods);
+    }
+    if ty == Ty::F32 && sources == 3 && matches!(base, "min" | "max") {
+        return super::mixed::extreme_of_three(base, mods);
+    }
+    if ty == Ty::F32 && matches!(mods.peek_second(), Some(Ty::F16 | Ty::Bf16)) {
+        return super::mixed::select(base, mods);
     }
     if base == "testp" {
         return test(ty, mods);
@@ -194,10 +202,7 @@ fn single(base: &str, mods: &mut Modifiers<'_>) -> Option<Alu> {
     match base {
         "add" => alu(Two(directed!(f32_2, |a, b| a + b, add32))),
         "sub" => alu(Two(directed!(f32_2, |a, b| a - b, |a: f32, b: f32, r| add32(a, -b, r)))),
-        "mul" => alu(Two(directed!(f32_2, |a, b| a * b, |a: f32, b: f32, r| to_f32(
-            f64::from(a) * f64::from(b),
-            r
-        )))),
+        "mul" => alu(Two(directed!(f32_2, |a, b| a * b, mul32))),
         "fma" | "mad" if round.is_some() => alu(Three(directed!(f32_3, |a, b, c| a.mul_add(b, c), fma32))),
         _ if sat => None,
         "div" if approx => alu(Two(f32_2!(ftz, false, |a, b| div_approx(a, b)))),
@@ -370,42 +375,52 @@ fn each(a: u64, b: u64, c: u64, f: impl Fn(f32, f32, f32) -> u64) -> u64 {
     low | high << 32
 }
 
-/// Packed `f32` pairs: round to nearest, optionally flushing.
+/// Packed `f32` pairs, in every rounding and optionally flushing.
 fn pairs(base: &str, mods: &mut Modifiers<'_>) -> Option<Alu> {
-    if matches!(mods.choose(&ROUNDS), Some(round) if round != Round::NearestEven) {
-        return None;
-    }
+    let round = mods.choose(&ROUNDS).unwrap_or(Round::NearestEven);
     let ftz = mods.take("ftz");
-    macro_rules! pair {
-        (|$a:ident, $b:ident, $c:ident| $e:expr) => {
+    macro_rules! part {
+        ($z:literal, |$($x:ident),+| $e:expr) => {{
+            let part = |$($x: f32),+| {
+                $(let $x = if $z { flush($x) } else { $x };)+
+                output::<$z, false>($e)
+            };
+            part
+        }};
+    }
+    macro_rules! two {
+        (|$a:ident, $b:ident| $e:expr) => {
             if ftz {
-                lanes3!(|$a, $b, $c| each($a, $b, $c, |$a, $b, $c| {
-                    #[allow(unused)]
-                    let ($a, $b, $c) = (flush($a), flush($b), flush($c));
-                    output::<true, false>($e)
-                }))
+                Two(lanes2!(|x, y| each(x, y, 0, |a, b, _| part!(true, |$a, $b| $e)(a, b))))
             } else {
-                lanes3!(|$a, $b, $c| each($a, $b, $c, |$a, $b, $c| output::<false, false>($e)))
+                Two(lanes2!(|x, y| each(x, y, 0, |a, b, _| part!(false, |$a, $b| $e)(a, b))))
             }
         };
     }
-    macro_rules! pair2 {
-        (|$a:ident, $b:ident| $e:expr) => {
+    macro_rules! three {
+        (|$a:ident, $b:ident, $c:ident| $e:expr) => {
             if ftz {
-                lanes2!(|$a, $b| each($a, $b, 0, |$a, $b, _| {
-                    let ($a, $b) = (flush($a), flush($b));
-                    output::<true, false>($e)
-                }))
+                Three(lanes3!(|x, y, z| each(x, y, z, |a, b, c| part!(true, |$a, $b, $c| $e)(a, b, c))))
             } else {
-                lanes2!(|$a, $b| each($a, $b, 0, |$a, $b, _| output::<false, false>($e)))
+                Three(lanes3!(|x, y, z| each(x, y, z, |a, b, c| part!(false, |$a, $b, $c| $e)(a, b, c))))
+            }
+        };
+    }
+    macro_rules! rounded {
+        ($form:ident, |$($x:ident),+| $e:expr, $slow:ident($($y:expr),+)) => {
+            match round {
+                Round::Zero => $form!(|$($x),+| $slow($($y),+, Round::Zero)),
+                Round::Down => $form!(|$($x),+| $slow($($y),+, Round::Down)),
+                Round::Up => $form!(|$($x),+| $slow($($y),+, Round::Up)),
+                _ => $form!(|$($x),+| $e),
             }
         };
     }
     let function = match base {
-        "add" => Two(pair2!(|a, b| a + b)),
-        "sub" => Two(pair2!(|a, b| a - b)),
-        "mul" => Two(pair2!(|a, b| a * b)),
-        "fma" => Three(pair!(|a, b, c| a.mul_add(b, c))),
+        "add" => rounded!(two, |a, b| a + b, add32(a, b)),
+        "sub" => rounded!(two, |a, b| a - b, add32(a, -b)),
+        "mul" => rounded!(two, |a, b| a * b, mul32(a, b)),
+        "fma" => rounded!(three, |a, b, c| a.mul_add(b, c), fma32(a, b, c)),
         _ => return None,
     };
     Some(Alu::uniform(function, Ty::F32x2).shadow(super::Shadow::Words))

@@ -132,6 +132,14 @@ fn product24(base: &str, ty: Ty, mods: &mut Modifiers<'_>) -> Option<Alu> {
         extend(a).wrapping_mul(extend(b)) as u64
     }
     let high = mods.choose(&[("lo", false), ("hi", true)])?;
+    if base == "mad24" && mods.take("sat") {
+        if (ty, high) != (Ty::S32, true) {
+            return None;
+        }
+        let function =
+            lanes3!(|a, b, c| ((signed(a, b) >> 16) as i32).saturating_add(c as i32) as u32 as u64);
+        return Some(Alu::uniform(Function::Three(function), ty));
+    }
     let function = match (base, ty, high) {
         ("mul24", Ty::U32, false) => Function::Two(lanes2!(|a, b| unsigned(a, b) as u32 as u64)),
         ("mul24", Ty::U32, true) => Function::Two(lanes2!(|a, b| (unsigned(a, b) >> 16) as u32 as u64)),
@@ -187,7 +195,7 @@ fn dot2(a: u64, b: u64, c: u64, sa: bool, sb: bool, high: u32) -> u64 {
 }
 
 fn dot(base: &str, a: Ty, mods: &mut Modifiers<'_>) -> Option<Alu> {
-    let b = mods.types.get(1).copied()?;
+    let b = mods.type_at(1)?;
     let signed = |ty| match ty {
         Ty::S32 => Some(true),
         Ty::U32 => Some(false),

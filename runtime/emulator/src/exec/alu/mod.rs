@@ -10,6 +10,7 @@ mod cvt;
 mod float;
 mod half;
 mod int;
+mod mixed;
 mod set;
 
 pub use cvt::{Cvt, Cvt2};
@@ -113,8 +114,9 @@ impl Alu {
 }
 
 /// The function of an opcode, or `None` if this family has none. Modifiers that
-/// are understood are taken; `width` is the bytes of the destination register.
-pub fn select(base: &str, mods: &mut Modifiers<'_>, width: u8) -> Option<Alu> {
+/// are understood are taken; `width` is the bytes of the destination register,
+/// `sources` how many operands it is given.
+pub fn select(base: &str, mods: &mut Modifiers<'_>, width: u8, sources: usize) -> Option<Alu> {
     if base == "cvt" && mods.take("pack") {
         return cvt::select_pack(mods);
     }
@@ -124,7 +126,7 @@ pub fn select(base: &str, mods: &mut Modifiers<'_>, width: u8) -> Option<Alu> {
     let ty = mods.ty()?;
     match ty {
         Ty::F32 | Ty::F64 | Ty::F32x2 if !matches!(base, "selp" | "slct" | "mov" | "movf") => {
-            float::select(base, ty, mods)
+            float::select(base, ty, mods, sources)
         }
         Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2 if !matches!(base, "selp" | "slct" | "mov") => {
             half::select(base, ty, mods)
