@@ -33,7 +33,7 @@ fn run<T: Plain + PartialEq + std::fmt::Debug>(
             let artifact = phobos_driver::compile(&request).unwrap_or_else(|failure| panic!("{failure}"));
             let device = HostDevice::new(Some(1)).unwrap();
             let kernel = device.load(&artifact).unwrap();
-            let guarded = [&vec![guard; GUARD][..], before, &vec![guard; GUARD]].concat();
+            let guarded = [&[guard; GUARD][..], before, &[guard; GUARD]].concat();
             let buffer = device.upload(phobos_device::as_bytes(&guarded)).unwrap();
             let start = (GUARD * size_of::<T>()) as u64;
             let shape = [before.len() as u64];

@@ -196,13 +196,8 @@ fn shapes(ty: &str) -> String {
                     .unwrap();
             }
             writeln!(body, "  Y[0 :+ {rows}, 0 :+ {columns}] = cumsum({name}, {axis})").unwrap();
-            for place in ["argmax"] {
-                writeln!(
-                    body,
-                    "  Y[0 :+ {rows}, 0 :+ {columns}] = {name} * {ty}({place}({name} * s, {axis}))"
-                )
+            writeln!(body, "  Y[0 :+ {rows}, 0 :+ {columns}] = {name} * {ty}(argmax({name} * s, {axis}))")
                 .unwrap();
-            }
         }
         writeln!(
             body,

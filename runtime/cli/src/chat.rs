@@ -106,7 +106,7 @@ impl<'a> Conversation<'a> {
             if self.is_typed {
                 let _ = write!(io::stderr(), "> ").and_then(|()| io::stderr().flush());
             }
-            let Some(turn) = turns.next()? else {
+            let Some(turn) = turns.read()? else {
                 if self.is_typed {
                     output::note("");
                 }

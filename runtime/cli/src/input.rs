@@ -94,7 +94,7 @@ impl<R: BufRead> Turns<R> {
 
     /// The next turn, without the end of its last line; `None` at the end of the input. A
     /// turn that is no text is lost, and the next can be had.
-    pub fn next(&mut self) -> Result<Option<Result<String, NotUtf8>>, Failure> {
+    pub fn read(&mut self) -> Result<Option<Result<String, NotUtf8>>, Failure> {
         let first = self.lines + 1;
         let mut bytes = Vec::new();
         loop {
@@ -130,7 +130,7 @@ mod tests {
 
     fn turns(input: &[u8]) -> Vec<Result<String, NotUtf8>> {
         let mut turns = Turns::new(input, || false);
-        std::iter::from_fn(|| turns.next().unwrap()).collect()
+        std::iter::from_fn(|| turns.read().unwrap()).collect()
     }
 
     #[test]
@@ -148,8 +148,8 @@ mod tests {
     #[test]
     fn lines_that_arrive_together_are_one_turn() {
         let mut turns = Turns::new(&b"a\n b\nc\n"[..], || true);
-        assert_eq!(turns.next().unwrap(), Some(Ok("a\n b\nc".to_owned())));
-        assert_eq!(turns.next().unwrap(), None);
+        assert_eq!(turns.read().unwrap(), Some(Ok("a\n b\nc".to_owned())));
+        assert_eq!(turns.read().unwrap(), None);
     }
 
     #[test]
