@@ -13,7 +13,7 @@
 //!   X[i :+ 64] = X[i :+ 64] * 2.0
 //! }";
 //! // The loader reads imported files; this text has none.
-//! let (source, mut diagnostics) = import::expand("double.ph", text, &mut |path| Err(format!("no {path}")));
+//! let (source, mut diagnostics) = import::expand("double.ph", text, &mut |path: &str| Err(format!("no {path}")));
 //! let (module, found) = parse(&source);
 //! diagnostics.extend(found);
 //! let checked = check(&module, "double", &BTreeMap::new());
