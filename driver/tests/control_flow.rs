@@ -1,10 +1,11 @@
 //! Loops and positions at the ends of their ranges, run on the host device.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+mod support;
 
-use phobos_artifact::{Chip, CompileOptions, CompileRequest, DType, Element, HostLevel};
+use phobos_artifact::{DType, Element};
 use phobos_device::{Device, DeviceExt, HostDevice, Launch, Plain, Scalar, Tensor};
+use support::{levels, request};
 
 /// Compiles the kernel `k` of `source` for every level that this CPU has and runs it on the
 /// tensor `A`, between guards; gives what it leaves there, the same at each level.
@@ -15,21 +16,10 @@ fn run<T: Plain + PartialEq + std::fmt::Debug>(
     scalars: &[(&str, Scalar)],
 ) -> Vec<T> {
     const GUARD: usize = 64;
-    let best = HostLevel::detect();
-    let levels =
-        [HostLevel::V2, HostLevel::V3, HostLevel::V4].into_iter().filter(|level| best >= Some(*level));
+    let levels = levels();
     let mut results: Vec<Vec<T>> = levels
         .map(|level| {
-            let request = CompileRequest {
-                source: source.into(),
-                kernel: "k".into(),
-                elements: BTreeMap::new(),
-                dims: BTreeMap::new(),
-                ranges: BTreeMap::new(),
-                params: BTreeMap::new(),
-                options: CompileOptions::default(),
-                chip: Chip::Host(level),
-            };
+            let request = request(source, level);
             let artifact = phobos_driver::compile(&request).unwrap_or_else(|failure| panic!("{failure}"));
             let device = HostDevice::new(Some(1)).unwrap();
             let kernel = device.load(&artifact).unwrap();

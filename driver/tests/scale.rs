@@ -2,29 +2,18 @@
 //! that no object needs a library.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+mod support;
+
 use std::fmt::Write;
 
-use phobos_artifact::{Chip, CompileOptions, CompileRequest, HostLevel};
+use phobos_artifact::HostLevel;
 use phobos_driver::{
     Stage,
     compile::{Compiled, Output},
     compile_to,
 };
 use phobos_lang::diagnostics::RenderOptions;
-
-fn request(source: &str, level: HostLevel) -> CompileRequest {
-    CompileRequest {
-        source: source.into(),
-        kernel: "k".into(),
-        elements: BTreeMap::new(),
-        dims: BTreeMap::new(),
-        ranges: BTreeMap::new(),
-        params: BTreeMap::new(),
-        options: CompileOptions::default(),
-        chip: Chip::Host(level),
-    }
-}
+use support::request;
 
 fn text(source: &str, stage: Stage) -> String {
     match compile_to(&request(source, HostLevel::V3), "k.ph", stage, RenderOptions::default()) {

@@ -2,28 +2,11 @@
 //! host device, with places that must keep what they hold.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+mod support;
 
-use phobos_artifact::{Chip, CompileOptions, CompileRequest, DType, Element, HostLevel};
+use phobos_artifact::{DType, Element, HostLevel};
 use phobos_device::{Buffer, Device, DeviceExt, HostDevice, Launch, Plain, Scalar, Tensor};
-
-fn levels() -> impl Iterator<Item = HostLevel> {
-    let best = HostLevel::detect();
-    [HostLevel::V2, HostLevel::V3, HostLevel::V4].into_iter().filter(move |level| best >= Some(*level))
-}
-
-fn request(source: &str, level: HostLevel) -> CompileRequest {
-    CompileRequest {
-        source: source.into(),
-        kernel: "k".into(),
-        elements: BTreeMap::new(),
-        dims: BTreeMap::new(),
-        ranges: BTreeMap::new(),
-        params: BTreeMap::new(),
-        options: CompileOptions::default(),
-        chip: Chip::Host(level),
-    }
-}
+use support::{levels, request};
 
 /// A tensor argument: its type and shape, and its content in the order of memory.
 struct Data {

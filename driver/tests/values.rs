@@ -1,11 +1,12 @@
 //! Kernels that the compiler once computed wrongly, run on the host device.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+mod support;
 
 use half::{bf16, f16};
-use phobos_artifact::{Chip, CompileOptions, CompileRequest, DType, Element, HostLevel};
+use phobos_artifact::{DType, Element};
 use phobos_device::{Device, DeviceExt, HostDevice, Launch, Plain, Scalar, Tensor};
+use support::{levels, request};
 
 /// Compiles the only kernel of `source` for every level that this CPU has, runs it, and
 /// checks what it leaves in the tensor `out`.
@@ -14,20 +15,9 @@ fn check<T: Plain + PartialEq + std::fmt::Debug>(
     inputs: &[(&str, Input<'_>)],
     out: (&str, DType, &[T], &[T]),
 ) {
-    let best = HostLevel::detect();
-    let levels =
-        [HostLevel::V2, HostLevel::V3, HostLevel::V4].into_iter().filter(|level| best >= Some(*level));
+    let levels = levels();
     for level in levels {
-        let request = CompileRequest {
-            source: source.into(),
-            kernel: "k".into(),
-            elements: BTreeMap::new(),
-            dims: BTreeMap::new(),
-            ranges: BTreeMap::new(),
-            params: BTreeMap::new(),
-            options: CompileOptions::default(),
-            chip: Chip::Host(level),
-        };
+        let request = request(source, level);
         let artifact = phobos_driver::compile(&request).unwrap_or_else(|failure| panic!("{failure}"));
         let device = HostDevice::new(Some(1)).unwrap();
         let kernel = device.load(&artifact).unwrap();

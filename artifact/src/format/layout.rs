@@ -145,6 +145,27 @@ impl Format {
         None
     }
 
+    /// The bytes of a row and of a group of a matrix, whose two orders have `file` and `device` bytes.
+    fn matrix_bytes(
+        &self,
+        (rows, blocks_per_row): (usize, usize),
+        file: usize,
+        device: usize,
+    ) -> Result<(usize, usize), LayoutError> {
+        let row_bytes = blocks_per_row * self.bytes;
+        let group_bytes = self.group_rows() * row_bytes;
+        let sizes = [
+            ("the file", rows * row_bytes, file),
+            ("the device layout", rows.div_ceil(self.group_rows()) * group_bytes, device),
+        ];
+        match sizes.into_iter().find(|(_, wanted, found)| wanted != found) {
+            None => Ok((row_bytes, group_bytes)),
+            Some((place, wanted, found)) => {
+                Err(LayoutError::Matrix { format: self.name, place, rows, blocks_per_row, wanted, found })
+            }
+        }
+    }
+
     /// Reorders one matrix from the file's order into the device layout.
     pub fn to_device(
         &self,
@@ -153,23 +174,7 @@ impl Format {
         file: &[u8],
         device: &mut [u8],
     ) -> Result<(), LayoutError> {
-        let row_bytes = blocks_per_row * self.bytes;
-        let error = |place, wanted, found| LayoutError::Matrix {
-            format: self.name,
-            place,
-            rows,
-            blocks_per_row,
-            wanted,
-            found,
-        };
-        if file.len() != rows * row_bytes {
-            return Err(error("the file", rows * row_bytes, file.len()));
-        }
-        let group_bytes = self.group_rows() * row_bytes;
-        let wanted = rows.div_ceil(self.group_rows()) * group_bytes;
-        if device.len() != wanted {
-            return Err(error("the device layout", wanted, device.len()));
-        }
+        let (row_bytes, group_bytes) = self.matrix_bytes((rows, blocks_per_row), file.len(), device.len())?;
         if group_bytes == 0 {
             return Ok(());
         }
@@ -192,22 +197,7 @@ impl Format {
         device: &[u8],
         file: &mut [u8],
     ) -> Result<(), LayoutError> {
-        let row_bytes = blocks_per_row * self.bytes;
-        let group_bytes = self.group_rows() * row_bytes;
-        let sizes = [
-            ("the file", rows * row_bytes, file.len()),
-            ("the device layout", rows.div_ceil(self.group_rows()) * group_bytes, device.len()),
-        ];
-        if let Some((place, wanted, found)) = sizes.into_iter().find(|(_, wanted, found)| wanted != found) {
-            return Err(LayoutError::Matrix {
-                format: self.name,
-                place,
-                rows,
-                blocks_per_row,
-                wanted,
-                found,
-            });
-        }
+        let (row_bytes, group_bytes) = self.matrix_bytes((rows, blocks_per_row), file.len(), device.len())?;
         if group_bytes == 0 {
             return Ok(());
         }
